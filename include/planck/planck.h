@@ -1,0 +1,192 @@
+/* Planck's C ABI: one function per operation, plain structs, no state and no allocation.
+ *
+ * Every operation X has planck_X_run, planck_X_can_implement and planck_X_workspace_size. All return 0 or a
+ * planck_status; the text of this thread's last error is planck_last_error_message(). The meaning of every
+ * field is that of the C++ struct of the same name (planck/quantize.hpp, planck/elementwise.hpp).
+ */
+#ifndef PLANCK_PLANCK_H
+#define PLANCK_PLANCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define PLANCK_C_API __attribute__((visibility("default")))
+#else
+#define PLANCK_C_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum planck_status {
+  PLANCK_OK = 0,
+  PLANCK_MISALIGNED_OPERAND = 1,
+  PLANCK_INVALID_PROBLEM = 2,
+  PLANCK_UNSUPPORTED = 3,
+  PLANCK_WORKSPACE_TOO_SMALL = 4,
+  PLANCK_BACKEND_FAILURE = 5,
+  PLANCK_BUFFER_TOO_SMALL = 6
+} planck_status;
+
+typedef enum planck_element {
+  PLANCK_F16 = 0,
+  PLANCK_BF16 = 1,
+  PLANCK_F32 = 2,
+  PLANCK_F64 = 3,
+  PLANCK_S8 = 4,
+  PLANCK_U8 = 5,
+  PLANCK_S32 = 6,
+  PLANCK_S64 = 7
+} planck_element;
+
+typedef enum planck_scale_form { PLANCK_DIVIDE = 0, PLANCK_RECIPROCAL = 1 } planck_scale_form;
+typedef enum planck_binary_kind { PLANCK_LERP = 31, PLANCK_ADD_SCALED = 1000 } planck_binary_kind;
+typedef enum planck_device { PLANCK_CPU = 0, PLANCK_CUDA = 1 } planck_device;
+
+/* The buffer's length is not known: the view's span is not checked. For DLPack, which does not say. */
+#define PLANCK_CAPACITY_UNKNOWN INT64_MAX
+
+/* A strided view. Element (i0, i1, ...) is data[offset + i0*strides[0] + i1*strides[1] + ...], counted in
+ * elements. strides may be NULL: row-major. A DLTensor d of element size n converts in one line:
+ *   planck_tensor t = {d.data, element, d.ndim, d.shape, d.strides, (int64_t)d.byte_offset / n, PLANCK_CAPACITY_UNKNOWN};
+ */
+typedef struct planck_tensor {
+  void* data;
+  int32_t element; /* planck_element */
+  int32_t rank;
+  const int64_t* shape;
+  const int64_t* strides;
+  int64_t offset;
+  int64_t capacity; /* the buffer's length in elements */
+} planck_tensor;
+
+typedef struct planck_shape {
+  int32_t rank;
+  const int64_t* extents;
+} planck_shape;
+
+/* Runs piece(context, i) once for each i in [0, count) on at most max_threads threads, and returns when all are done. */
+typedef void (*planck_for_each)(void* executor, int64_t count, int32_t max_threads,
+                                void (*piece)(void* context, int64_t index), void* context);
+
+/* Where work runs. A null planck_stream* is the CPU with the default executor. */
+typedef struct planck_stream {
+  int32_t device;           /* planck_device */
+  int32_t max_threads;      /* 0: as many as the executor has */
+  planck_for_each for_each; /* NULL: the default executor */
+  void* executor;           /* passed to for_each */
+  int32_t concurrency;      /* how many pieces for_each runs at once */
+  void* native;             /* CUDA: the stream handle */
+} planck_stream;
+
+/* The text and, for PLANCK_BACKEND_FAILURE, the backend's code of this thread's last error; "" and 0 before any. */
+PLANCK_C_API const char* planck_last_error_message(void);
+PLANCK_C_API int32_t planck_last_backend_code(void);
+
+/* ---- fake-quantise, per tensor ---- */
+
+typedef struct planck_fake_quantize_descriptor {
+  planck_shape shape;
+  int64_t q_min;
+  int64_t q_max;
+  int32_t input_element;
+  int32_t scale_form; /* planck_scale_form */
+  int32_t trust_qparams;
+} planck_fake_quantize_descriptor;
+
+typedef struct planck_fake_quantize_args {
+  const planck_tensor* input;
+  double scale;
+  int64_t zero_point;
+  const planck_tensor* output;
+} planck_fake_quantize_args;
+
+typedef planck_fake_quantize_descriptor planck_fake_quantize_backward_descriptor;
+
+typedef struct planck_fake_quantize_backward_args {
+  const planck_tensor* input;
+  double scale;
+  int64_t zero_point;
+  const planck_tensor* d_output;
+  const planck_tensor* d_input;
+} planck_fake_quantize_backward_args;
+
+/* ---- dequantise, per tensor ---- */
+
+typedef struct planck_dequantize_per_tensor_descriptor {
+  planck_shape shape;
+  int32_t input_element;  /* the codes */
+  int32_t output_element; /* the floats */
+  int32_t trust_qparams;
+} planck_dequantize_per_tensor_descriptor;
+
+typedef struct planck_dequantize_per_tensor_args {
+  const planck_tensor* input;
+  double scale;
+  int64_t zero_point;
+  const planck_tensor* output;
+} planck_dequantize_per_tensor_args;
+
+typedef planck_dequantize_per_tensor_descriptor planck_dequantize_per_tensor_backward_descriptor;
+
+typedef struct planck_dequantize_per_tensor_backward_args {
+  double scale;
+  const planck_tensor* d_output;
+  const planck_tensor* d_input;
+} planck_dequantize_per_tensor_backward_args;
+
+/* ---- parameterised binary operations ---- */
+
+typedef struct planck_binary_param_descriptor {
+  int32_t kind; /* planck_binary_kind */
+  planck_shape shape;
+  int32_t element;
+  double param;
+  const planck_shape* weight_shape; /* NULL: w is param */
+  const planck_shape* a_shape;      /* NULL: shape */
+  const planck_shape* b_shape;      /* NULL: shape */
+} planck_binary_param_descriptor;
+
+typedef struct planck_binary_param_args {
+  const planck_tensor* a;
+  const planck_tensor* b;
+  const planck_tensor* weight; /* NULL without a weight_shape */
+  const planck_tensor* y;
+} planck_binary_param_args;
+
+typedef planck_binary_param_descriptor planck_binary_param_backward_descriptor;
+
+/* Tensors that are not needed or not wanted are NULL. */
+typedef struct planck_binary_param_backward_args {
+  const planck_tensor* dy;
+  const planck_tensor* a;
+  const planck_tensor* b;
+  const planck_tensor* weight;
+  const planck_tensor* da;
+  const planck_tensor* db;
+  const planck_tensor* dw;
+} planck_binary_param_backward_args;
+
+#define PLANCK_DECLARE_C_OP(op)                                                                                  \
+  PLANCK_C_API planck_status planck_##op##_run(const planck_##op##_descriptor* descriptor,                       \
+                                               const planck_##op##_args* args, void* workspace,                  \
+                                               size_t workspace_bytes, planck_stream* stream);                   \
+  PLANCK_C_API planck_status planck_##op##_can_implement(const planck_##op##_descriptor* descriptor,             \
+                                                         const planck_##op##_args* args, planck_stream* stream); \
+  PLANCK_C_API planck_status planck_##op##_workspace_size(const planck_##op##_descriptor* descriptor,            \
+                                                          planck_stream* stream, size_t* bytes)
+
+PLANCK_DECLARE_C_OP(fake_quantize);
+PLANCK_DECLARE_C_OP(fake_quantize_backward);
+PLANCK_DECLARE_C_OP(dequantize_per_tensor);
+PLANCK_DECLARE_C_OP(dequantize_per_tensor_backward);
+PLANCK_DECLARE_C_OP(binary_param);
+PLANCK_DECLARE_C_OP(binary_param_backward);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* PLANCK_PLANCK_H */

@@ -1,0 +1,218 @@
+// The C ABI: translate the structs, select, call, keep the error's text for this thread.
+#include <optional>
+#include <string_view>
+
+#include "core/error_texts.hpp"
+#include "planck/planck.h"
+#include "planck/planck.hpp"
+
+namespace planck {
+namespace {
+
+using core::Text;
+
+thread_local Error last_error(ErrorKind::InvalidProblem, "");
+
+planck_status report(const Error& error) noexcept {
+  last_error = error;
+  return static_cast<planck_status>(error.kind());
+}
+
+planck_status status_of(const Result<void>& result) noexcept { return result ? PLANCK_OK : report(result.error()); }
+
+/// Follows C pointers into C++ values; remembers the first null pointer or impossible rank it meets.
+class Translator {
+ public:
+  explicit Translator(std::string_view plan) noexcept : plan_(plan) {}
+
+  Shape shape(std::string_view name, const planck_shape& s) noexcept { return shape(name, s.rank, s.extents); }
+  std::optional<Shape> optional_shape(std::string_view name, const planck_shape* s) noexcept {
+    if (s == nullptr) return std::nullopt;
+    return shape(name, *s);
+  }
+
+  AnyTensorMut tensor(std::string_view name, const planck_tensor* t) noexcept {
+    AnyTensorMut view;
+    if (t == nullptr) {
+      note(core::make_error(Text::NullStruct, {plan_, name}));
+      return view;
+    }
+    view.data = t->data;
+    view.capacity = t->capacity;
+    view.offset = t->offset;
+    view.element = static_cast<ElementKind>(t->element);
+    view.shape = shape(name, t->rank, t->shape);
+    std::int64_t step = 1;
+    for (int d = std::min(view.shape.rank(), kMaxRank) - 1; d >= 0; --d) {
+      view.stride[d] = t->strides != nullptr ? t->strides[d] : step;
+      // A product that overflows belongs to a shape that the plan refuses.
+      if (__builtin_mul_overflow(step, view.shape[d], &step)) step = 0;
+    }
+    return view;
+  }
+  std::optional<AnyTensorMut> optional_tensor(std::string_view name, const planck_tensor* t) noexcept {
+    if (t == nullptr) return std::nullopt;
+    return tensor(name, t);
+  }
+
+  const std::optional<Error>& error() const noexcept { return error_; }
+
+ private:
+  Shape shape(std::string_view name, int rank, const std::int64_t* extents) noexcept {
+    if (rank < 0 || rank > kMaxRank) {
+      note(core::make_error(Text::RankUnsupported, {plan_, name, rank}));
+    } else if (rank > 0 && extents == nullptr) {
+      note(core::make_error(Text::NullStruct, {plan_, name}));
+    } else {
+      return Shape(std::span<const std::int64_t>(extents, static_cast<std::size_t>(rank)));
+    }
+    return {};
+  }
+
+  void note(const Error& error) noexcept {
+    if (!error_) error_ = error;
+  }
+
+  std::string_view plan_;
+  std::optional<Error> error_;
+};
+
+/// A caller's thread pool behind a C callback.
+class CallbackExecutor final : public Executor {
+ public:
+  explicit CallbackExecutor(const planck_stream* stream) noexcept : stream_(stream) {}
+  int concurrency() const noexcept override { return stream_->concurrency; }
+  void for_each(std::int64_t count, int max_threads, Piece piece, void* context) noexcept override {
+    stream_->for_each(stream_->executor, count, max_threads, piece, context);
+  }
+
+ private:
+  const planck_stream* stream_;
+};
+
+/// Calls body(Stream) for a C stream.
+template <class Body>
+planck_status with_stream(const planck_stream* stream, const Body& body) noexcept {
+  if (stream == nullptr) return body(Stream::cpu());
+  if (stream->device != PLANCK_CPU) return body(Stream::cuda(stream->native));
+  if (stream->for_each == nullptr) return body(Stream::cpu(stream->max_threads));
+  CallbackExecutor executor(stream);
+  return body(Stream::cpu(executor, stream->max_threads));
+}
+
+FakeQuantizeDescriptor translate(Translator& t, const planck_fake_quantize_descriptor& d) noexcept {
+  return {t.shape("shape", d.shape),
+          d.q_min,
+          d.q_max,
+          static_cast<ElementKind>(d.input_element),
+          static_cast<ScaleForm>(d.scale_form),
+          d.trust_qparams != 0};
+}
+
+FakeQuantizeArgs translate(Translator& t, const planck_fake_quantize_args& a) noexcept {
+  return {t.tensor("input", a.input), a.scale, a.zero_point, t.tensor("output", a.output)};
+}
+
+FakeQuantizeBackwardArgs translate(Translator& t, const planck_fake_quantize_backward_args& a) noexcept {
+  return {t.tensor("input", a.input), a.scale, a.zero_point, t.tensor("d_output", a.d_output),
+          t.tensor("d_input", a.d_input)};
+}
+
+DequantizePerTensorDescriptor translate(Translator& t, const planck_dequantize_per_tensor_descriptor& d) noexcept {
+  return {t.shape("shape", d.shape), static_cast<ElementKind>(d.input_element),
+          static_cast<ElementKind>(d.output_element), d.trust_qparams != 0};
+}
+
+DequantizePerTensorArgs translate(Translator& t, const planck_dequantize_per_tensor_args& a) noexcept {
+  return {t.tensor("input", a.input), a.scale, a.zero_point, t.tensor("output", a.output)};
+}
+
+DequantizePerTensorBackwardArgs translate(Translator& t, const planck_dequantize_per_tensor_backward_args& a) noexcept {
+  return {a.scale, t.tensor("d_output", a.d_output), t.tensor("d_input", a.d_input)};
+}
+
+BinaryParamDescriptor translate(Translator& t, const planck_binary_param_descriptor& d) noexcept {
+  return {static_cast<BinaryKind>(d.kind),
+          t.shape("shape", d.shape),
+          static_cast<ElementKind>(d.element),
+          d.param,
+          t.optional_shape("weight_shape", d.weight_shape),
+          t.optional_shape("a_shape", d.a_shape),
+          t.optional_shape("b_shape", d.b_shape)};
+}
+
+BinaryParamArgs translate(Translator& t, const planck_binary_param_args& a) noexcept {
+  return {t.tensor("a", a.a), t.tensor("b", a.b), t.optional_tensor("weight", a.weight), t.tensor("y", a.y)};
+}
+
+BinaryParamBackwardArgs translate(Translator& t, const planck_binary_param_backward_args& a) noexcept {
+  return {t.tensor("dy", a.dy),
+          t.optional_tensor("a", a.a),
+          t.optional_tensor("b", a.b),
+          t.optional_tensor("weight", a.weight),
+          t.optional_tensor("da", a.da),
+          t.optional_tensor("db", a.db),
+          t.optional_tensor("dw", a.dw)};
+}
+
+/// Selects the plan for a C descriptor and calls body(stream, plan, args); args is translated if there is any.
+template <class Op, class CDescriptor, class CArgs, class Body>
+planck_status with_plan(std::string_view name, const CDescriptor* descriptor, const CArgs* args, bool needs_args,
+                        const planck_stream* c_stream, const Body& body) noexcept {
+  if (descriptor == nullptr) return report(core::make_error(Text::NullStruct, {name, "descriptor"}));
+  if (needs_args && args == nullptr) return report(core::make_error(Text::NullStruct, {name, "args"}));
+  return with_stream(c_stream, [&](const Stream& stream) noexcept {
+    Translator translator(name);
+    const auto cpp_descriptor = translate(translator, *descriptor);
+    typename Op::Args cpp_args;
+    if (args != nullptr) cpp_args = translate(translator, *args);
+    if (translator.error()) return report(*translator.error());
+    const auto plan = Plan<Op>::select(stream, cpp_descriptor);
+    if (!plan) return report(plan.error());
+    return body(stream, *plan, cpp_args);
+  });
+}
+
+}  // namespace
+}  // namespace planck
+
+extern "C" {
+
+const char* planck_last_error_message(void) { return planck::last_error.c_str(); }
+int32_t planck_last_backend_code(void) { return planck::last_error.backend_code(); }
+
+#define PLANCK_DEFINE_C_OP(op, Name)                                                                                  \
+  planck_status planck_##op##_run(const planck_##op##_descriptor* descriptor, const planck_##op##_args* args,       \
+                                  void* workspace, size_t workspace_bytes, planck_stream* stream) {                 \
+    return planck::with_plan<planck::Name##Op>(                                                                       \
+        #Name "Plan", descriptor, args, true, stream,                                                                 \
+        [&](const planck::Stream& s, const auto& plan, const auto& a) noexcept {                                    \
+          return planck::status_of(plan.run(s, {workspace, workspace_bytes}, a));                                   \
+        });                                                                                                         \
+  }                                                                                                                 \
+  planck_status planck_##op##_can_implement(const planck_##op##_descriptor* descriptor,                             \
+                                            const planck_##op##_args* args, planck_stream* stream) {                \
+    return planck::with_plan<planck::Name##Op>(#Name "Plan", descriptor, args, true, stream,                            \
+                                             [&](const planck::Stream&, const auto& plan, const auto& a) noexcept { \
+                                               return planck::status_of(plan.can_implement(a));                     \
+                                             });                                                                    \
+  }                                                                                                                 \
+  planck_status planck_##op##_workspace_size(const planck_##op##_descriptor* descriptor, planck_stream* stream,     \
+                                             size_t* bytes) {                                                       \
+    if (bytes == nullptr) return planck::report(planck::core::make_error(planck::core::Text::NullStruct, {#Name "Plan", "bytes"})); \
+    return planck::with_plan<planck::Name##Op>(                                                                       \
+        #Name "Plan", descriptor, static_cast<const planck_##op##_args*>(nullptr), false, stream,                     \
+        [&](const planck::Stream&, const auto& plan, const auto&) noexcept {                                        \
+          *bytes = plan.workspace_size();                                                                           \
+          return PLANCK_OK;                                                                                         \
+        });                                                                                                         \
+  }
+
+PLANCK_DEFINE_C_OP(fake_quantize, FakeQuantize)
+PLANCK_DEFINE_C_OP(fake_quantize_backward, FakeQuantizeBackward)
+PLANCK_DEFINE_C_OP(dequantize_per_tensor, DequantizePerTensor)
+PLANCK_DEFINE_C_OP(dequantize_per_tensor_backward, DequantizePerTensorBackward)
+PLANCK_DEFINE_C_OP(binary_param, BinaryParam)
+PLANCK_DEFINE_C_OP(binary_param_backward, BinaryParamBackward)
+
+}  // extern "C"

@@ -1,0 +1,79 @@
+// All argument checks, written once and free of backends. Each returns the first thing wrong, by name.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/error_texts.hpp"
+#include "core/overlap.hpp"
+#include "planck/plan.hpp"
+#include "planck/tensor.hpp"
+
+namespace planck::core {
+
+/// Rank, extents and total size of a shape in a descriptor.
+Result<void> check_shape(std::string_view plan, std::string_view name, const Shape& shape) noexcept;
+
+/// `small` repeats to `shape`: right-aligned, each extent equal or 1.
+Result<void> check_broadcast(std::string_view plan, std::string_view name, const Shape& small,
+                             const Shape& shape) noexcept;
+
+/// A typed plan's parameter against the descriptor's field; nothing to do for an untyped plan.
+Result<void> check_type_parameter(std::string_view plan, std::string_view field, std::span<const ElementKind> expected,
+                                  std::size_t index, ElementKind element) noexcept;
+
+/// Scale and zero point as SPEC section 3 wants them; `compute` is C.
+Result<void> check_scale(std::string_view plan, double scale, ElementKind compute) noexcept;
+Result<void> check_zero_point(std::string_view plan, std::int64_t zero_point) noexcept;
+
+/// How a tensor takes part in a run.
+enum class Role {
+  Input,
+  Output,        ///< may be exactly the view of an input
+  SummedOutput,  ///< a gradient summed over broadcast dimensions: shares no memory with anything
+};
+
+/// One tensor argument, with what the descriptor says of it.
+struct Operand {
+  std::string_view name;
+  Role role;
+  AnyTensorRef view;
+  ElementKind element;
+  const Shape* shape;
+};
+
+/// A run's tensors: each on its own (element, shape, data, alignment, span, injectivity), then the outputs
+/// against everything else.
+class OperandChecks {
+ public:
+  explicit OperandChecks(std::string_view plan) noexcept : plan_(plan) {}
+
+  Result<void> add(const Operand& operand) noexcept;
+  /// The aliasing rule over all tensors added.
+  Result<void> check_overlaps() const noexcept;
+  /// Size and place of the workspace.
+  Result<void> check_workspace(const Workspace& workspace, std::size_t needed) const noexcept;
+
+ private:
+  struct Checked {
+    std::string_view name;
+    Role role;
+    ElementKind element;
+    bool empty;
+    ByteView bytes;
+    std::int64_t begin;  ///< first byte touched
+    std::int64_t end;    ///< one past the last
+  };
+  static constexpr int kMaxTensors = 8;
+
+  std::string_view plan_;
+  std::array<Checked, kMaxTensors> tensors_;
+  int count_ = 0;
+};
+
+/// The number of elements; the shape has passed check_shape.
+std::int64_t numel(const Shape& shape) noexcept;
+
+}  // namespace planck::core

@@ -1,0 +1,18 @@
+// The public conversions of f16 and bf16, from the one text in src/numerics.
+#include "planck/element.hpp"
+
+#include "numerics/storage.hpp"
+
+namespace planck {
+
+f16::f16(float value) noexcept : f16(scalar::narrow<f16>(value)) {}
+f16::f16(double value) noexcept : f16(scalar::narrow<f16>(value)) {}
+f16::operator float() const noexcept { return scalar::widen<float>(*this); }
+f16::operator double() const noexcept { return scalar::widen<double>(*this); }
+
+bf16::bf16(float value) noexcept : bf16(scalar::narrow<bf16>(value)) {}
+bf16::bf16(double value) noexcept : bf16(scalar::narrow<bf16>(value)) {}
+bf16::operator float() const noexcept { return scalar::widen<float>(*this); }
+bf16::operator double() const noexcept { return scalar::widen<double>(*this); }
+
+}  // namespace planck

@@ -1,0 +1,89 @@
+#include "core/layout.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace planck::core {
+
+StridedLoop::StridedLoop(const Shape& shape) noexcept : rank(shape.rank()) {
+  std::copy(shape.begin(), shape.end(), extent.begin());
+}
+
+void StridedLoop::add(const AnyTensorRef& view) noexcept {
+  LoopOperand& op = operand[operands++];
+  op.element_bytes = size_of(view.element);
+  // Inputs travel as bytes too; the kernels' types keep them read-only.
+  op.base = static_cast<std::byte*>(const_cast<void*>(view.data)) + view.offset * op.element_bytes;
+  const int missing = rank - view.shape.rank();
+  for (int d = 0; d < rank; ++d) {
+    const bool repeated = d < missing || view.shape[d - missing] == 1;
+    op.stride[d] = repeated ? 0 : view.stride[d - missing] * op.element_bytes;
+  }
+}
+
+void StridedLoop::add_absent(ElementKind element) noexcept {
+  LoopOperand& op = operand[operands++];
+  op.base = nullptr;
+  op.element_bytes = size_of(element);
+  op.stride.fill(0);
+}
+
+std::int64_t StridedLoop::count() const noexcept {
+  std::int64_t n = 1;
+  for (int d = 0; d < rank; ++d) n *= extent[d];
+  return n;
+}
+
+void StridedLoop::move_dim(int from, int to) noexcept {
+  const auto move = [from, to](auto& list) {
+    if (from < to) {
+      std::rotate(list.begin() + from, list.begin() + from + 1, list.begin() + to + 1);
+    } else {
+      std::rotate(list.begin() + to, list.begin() + from, list.begin() + from + 1);
+    }
+  };
+  move(extent);
+  for (int k = 0; k < operands; ++k) move(operand[k].stride);
+}
+
+void StridedLoop::erase_dim(int dim) noexcept {
+  move_dim(dim, rank - 1);
+  --rank;
+}
+
+bool StridedLoop::merge_dims(int d) noexcept {
+  for (int k = 0; k < operands; ++k) {
+    const auto& stride = operand[k].stride;
+    if (stride[d] != stride[d + 1] * extent[d + 1]) return false;
+  }
+  extent[d + 1] *= extent[d];
+  erase_dim(d);
+  return true;
+}
+
+void collapse(StridedLoop& loop) noexcept {
+  for (int d = loop.rank - 1; d >= 0; --d) {
+    if (loop.extent[d] == 1) loop.erase_dim(d);
+  }
+  const int last = loop.operands - 1;
+  int leader = last;
+  while (leader > 0 && loop.operand[leader].base == nullptr) --leader;
+  // Forwards for the leading operand: an elementwise loop may visit its elements in any order.
+  for (int d = 0; d < loop.rank; ++d) {
+    if (loop.operand[leader].stride[d] >= 0) continue;
+    for (int k = 0; k <= last; ++k) {
+      LoopOperand& op = loop.operand[k];
+      if (op.base != nullptr) op.base += op.stride[d] * (loop.extent[d] - 1);
+      op.stride[d] = -op.stride[d];
+    }
+  }
+  // Insertion sort by the leader's stride, largest first; stable, so that equal strides keep their order.
+  for (int d = 1; d < loop.rank; ++d) {
+    int to = d;
+    while (to > 0 && loop.operand[leader].stride[to - 1] < loop.operand[leader].stride[d]) --to;
+    if (to != d) loop.move_dim(d, to);
+  }
+  for (int d = loop.rank - 2; d >= 0; --d) loop.merge_dims(d);
+}
+
+}  // namespace planck::core

@@ -1,0 +1,46 @@
+// Strided loops: an iteration space and the operands that walk it, and how to make both as small as possible.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "planck/tensor.hpp"
+
+namespace planck::core {
+
+inline constexpr int kMaxLoopOperands = 8;
+
+/// One operand of a loop, in bytes. An absent one (base null) is read as zeros and written to nowhere.
+struct LoopOperand {
+  std::byte* base = nullptr;
+  std::int64_t element_bytes = 0;
+  std::array<std::int64_t, kMaxRank> stride{};
+};
+
+/// The index space extent[0] × … × extent[rank-1] and what each operand does in it. Inputs come first.
+struct StridedLoop {
+  int rank = 0;
+  std::array<std::int64_t, kMaxRank> extent{};
+  int operands = 0;
+  std::array<LoopOperand, kMaxLoopOperands> operand;
+
+  /// A loop over `shape`, without operands.
+  explicit StridedLoop(const Shape& shape) noexcept;
+
+  /// Adds a tensor whose shape broadcasts to the loop's (right-aligned; repeated dimensions get stride 0).
+  void add(const AnyTensorRef& view) noexcept;
+  void add_absent(ElementKind element) noexcept;
+
+  std::int64_t count() const noexcept;
+
+  void move_dim(int from, int to) noexcept;
+  void erase_dim(int dim) noexcept;
+  /// Folds dimension d + 1 into d, if every operand walks both as one.
+  bool merge_dims(int d) noexcept;
+};
+
+/// Rewrites an elementwise loop to the fewest dimensions: size-1 dimensions go, the last operand (an output)
+/// runs forwards with its strides falling, neighbours that walk memory as one become one.
+void collapse(StridedLoop& loop) noexcept;
+
+}  // namespace planck::core

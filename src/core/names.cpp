@@ -1,0 +1,162 @@
+// The names of all enumerations, and a kernel's identity in one line.
+#include <string>
+
+#include "planck/plan.hpp"
+#include "planck/quantize.hpp"
+
+namespace planck {
+
+std::string_view to_string(ElementKind kind) noexcept {
+  switch (kind) {
+    case ElementKind::F16:
+      return "f16";
+    case ElementKind::Bf16:
+      return "bf16";
+    case ElementKind::F32:
+      return "f32";
+    case ElementKind::F64:
+      return "f64";
+    case ElementKind::S8:
+      return "s8";
+    case ElementKind::U8:
+      return "u8";
+    case ElementKind::S32:
+      return "s32";
+    case ElementKind::S64:
+      return "s64";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(OpCategory category) noexcept {
+  switch (category) {
+    case OpCategory::BinaryElementwise:
+      return "BinaryElementwise";
+    case OpCategory::Scan:
+      return "Scan";
+    case OpCategory::Quantization:
+      return "Quantization";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(QuantizeKind kind) noexcept {
+  switch (kind) {
+#define PLANCK_NAME(name)  \
+  case QuantizeKind::name: \
+    return #name
+    PLANCK_NAME(PerTensor);
+    PLANCK_NAME(PerTensorBackward);
+    PLANCK_NAME(DequantizePerTensor);
+    PLANCK_NAME(DequantizePerTensorBackward);
+    PLANCK_NAME(PerChannel);
+    PLANCK_NAME(PerChannelBackward);
+    PLANCK_NAME(DequantizePerChannel);
+    PLANCK_NAME(DequantizePerChannelBackward);
+    PLANCK_NAME(FakeQuantize);
+    PLANCK_NAME(FakeQuantizeBackward);
+    PLANCK_NAME(PerToken);
+    PLANCK_NAME(PerTokenBackward);
+    PLANCK_NAME(PerGroup);
+    PLANCK_NAME(PerGroupBackward);
+    PLANCK_NAME(DynamicRange);
+    PLANCK_NAME(DequantizePerToken);
+    PLANCK_NAME(DequantizePerTokenBackward);
+    PLANCK_NAME(DequantizePerGroup);
+    PLANCK_NAME(DequantizePerGroupBackward);
+#undef PLANCK_NAME
+  }
+  return "unknown";
+}
+
+std::string_view to_string(BinaryKind kind) noexcept {
+  switch (kind) {
+    case BinaryKind::Lerp:
+      return "Lerp";
+    case BinaryKind::AddScaled:
+      return "AddScaled";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(ScaleForm form) noexcept {
+  switch (form) {
+    case ScaleForm::Divide:
+      return "Divide";
+    case ScaleForm::Reciprocal:
+      return "Reciprocal";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(MathPrecision precision) noexcept {
+  switch (precision) {
+    case MathPrecision::F32:
+      return "f32";
+    case MathPrecision::F64:
+      return "f64";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(ArchSku arch) noexcept {
+  switch (arch) {
+    case ArchSku::Sm80:
+      return "sm80";
+    case ArchSku::Sm89:
+      return "sm89";
+    case ArchSku::Sm90a:
+      return "sm90a";
+    case ArchSku::Scalar:
+      return "scalar";
+    case ArchSku::Sse2:
+      return "sse2";
+    case ArchSku::Ssse3:
+      return "ssse3";
+    case ArchSku::Sse4:
+      return "sse4";
+    case ArchSku::Avx2:
+      return "avx2";
+    case ArchSku::Avx512:
+      return "avx512";
+    case ArchSku::Neon:
+      return "neon";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(BackendKind backend) noexcept {
+  switch (backend) {
+    case BackendKind::Bespoke:
+      return "bespoke";
+    case BackendKind::Cpu:
+      return "cpu";
+    case BackendKind::Reference:
+      return "reference";
+  }
+  return "unknown";
+}
+
+std::string to_string(const KernelSku& sku) {
+  std::string out(to_string(sku.category));
+  out += '.';
+  if (sku.category == OpCategory::Quantization) {
+    out += to_string(static_cast<QuantizeKind>(sku.op));
+  } else {
+    out += to_string(static_cast<BinaryKind>(sku.op));
+    if (sku.backward) out += "Backward";
+  }
+  out += ' ';
+  out += to_string(sku.element);
+  if (sku.aux_element) {
+    out += '/';
+    out += to_string(*sku.aux_element);
+  }
+  out += ' ';
+  out += to_string(sku.backend);
+  out += '/';
+  out += to_string(sku.arch);
+  return out;
+}
+
+}  // namespace planck

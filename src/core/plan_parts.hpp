@@ -1,0 +1,46 @@
+// What every operation's three functions have in common, so that a plan file holds only what is its own.
+//
+// An operation X writes a struct XParts with `kPlan` (its name in messages), `select` (its checks and its
+// request to the kernel list), `check` (its tensors and scalars) and `execute` (the work).
+#pragma once
+
+#include "core/checks.hpp"
+#include "core/select.hpp"
+#include "planck/plan.hpp"
+
+namespace planck::core {
+
+template <class Parts, class Descriptor, class Args>
+Result<void> can_implement(const Descriptor& descriptor, const Args& args) noexcept {
+  OperandChecks checks(Parts::kPlan);
+  return Parts::check(checks, descriptor, args);
+}
+
+template <class Parts, class Descriptor, class Args>
+Result<void> run(const Descriptor& descriptor, const detail::PlanChoice& choice, const Stream& stream,
+                 const Workspace& workspace, const Args& args) noexcept {
+  PLANCK_TRY(check_device(Parts::kPlan, choice, stream));
+  OperandChecks checks(Parts::kPlan);
+  PLANCK_TRY(Parts::check(checks, descriptor, args));
+  PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
+  Parts::execute(descriptor, choice, stream, workspace, args);
+  return {};
+}
+
+}  // namespace planck::core
+
+/// Defines the functions that PLANCK_DECLARE_OP declared, from NameParts.
+#define PLANCK_DEFINE_OP(Name)                                                                                       \
+  Result<detail::PlanChoice> Name##Op::select(const Stream& stream, const Descriptor& descriptor,                    \
+                                              const PlanPreference& preference,                                      \
+                                              std::span<const ElementKind> expected) noexcept {                      \
+    return Name##Parts::select(stream, descriptor, preference, expected);                                            \
+  }                                                                                                                  \
+  Result<void> Name##Op::can_implement(const Descriptor& descriptor, const detail::PlanChoice&,                      \
+                                       const Args& args) noexcept {                                                  \
+    return core::can_implement<Name##Parts>(descriptor, args);                                                       \
+  }                                                                                                                  \
+  Result<void> Name##Op::run(const Descriptor& descriptor, const detail::PlanChoice& choice, const Stream& stream,   \
+                             Workspace workspace, const Args& args) noexcept {                                       \
+    return core::run<Name##Parts>(descriptor, choice, stream, workspace, args);                                      \
+  }

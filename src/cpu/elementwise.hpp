@@ -1,0 +1,15 @@
+// The elementwise engine: any number of inputs and outputs, any strides, one span kernel.
+#pragma once
+
+#include "core/layout.hpp"
+#include "cpu/kernel.hpp"
+#include "planck/stream.hpp"
+
+namespace planck::cpu {
+
+/// Applies `kernel` to every index of the loop. The first `inputs` operands are read, the others written;
+/// reordering and collapsing the loop is the engine's business. Outputs equal inputs or overlap nothing.
+void run_elementwise(const Stream& stream, SpanKernel kernel, const void* params, core::StridedLoop loop,
+                     int inputs) noexcept;
+
+}  // namespace planck::cpu

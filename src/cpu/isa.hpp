@@ -1,0 +1,22 @@
+// Which instruction sets this machine has, and which one a plan should use.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "planck/error.hpp"
+#include "planck/plan.hpp"
+
+namespace planck::cpu {
+
+/// Every CPU instruction set that Planck knows, best first; Scalar is last.
+std::span<const ArchSku> known_archs() noexcept;
+
+/// Whether this machine can run it.
+bool supported(ArchSku arch) noexcept;
+
+/// The instruction set of a PLANCK_ISA value ("avx2", "scalar", …), or nothing.
+std::optional<ArchSku> arch_from_name(std::string_view name) noexcept;
+
+}  // namespace planck::cpu

@@ -1,0 +1,49 @@
+// A kernel as the rest of the library sees it: one row of the kernel list and one function over contiguous spans.
+//
+// The list is the only one there is: plans choose from it, the parity test walks it for every instruction
+// set, and the benchmark times it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "planck/plan.hpp"
+
+namespace planck::cpu {
+
+inline constexpr int kMaxOperands = 8;
+
+/// Applies an elementwise kernel to n elements. `operands` are the inputs, then the outputs, each contiguous
+/// and aligned to its element; an output may equal an input. `params` is the kernel's own struct.
+using SpanKernel = void (*)(const void* params, void* const* operands, std::int64_t n);
+
+}  // namespace planck::cpu
+
+namespace planck::detail {
+
+/// One kernel for one instruction set.
+struct KernelRow {
+  OpCategory category;
+  std::int32_t op;  ///< the number of the category's kind enum
+  bool backward;
+  std::int32_t variant;  ///< the operation's own: scale form, scalar or tensor weight
+  bool terms;            ///< outputs in C instead of the element: what summed gradients start from
+  ElementKind element;
+  std::optional<ElementKind> aux_element;
+  cpu::SpanKernel span;
+};
+
+}  // namespace planck::detail
+
+namespace planck::cpu {
+using detail::KernelRow;
+
+/// The rows of one family for one instruction set; empty if it was not compiled for it.
+std::span<const KernelRow> quantize_kernels(ArchSku arch) noexcept;
+std::span<const KernelRow> binary_param_kernels(ArchSku arch) noexcept;
+
+/// The row with the same identity as `like` (its span is not looked at), or null.
+const KernelRow* find_kernel(std::span<const KernelRow> rows, const KernelRow& like) noexcept;
+
+}  // namespace planck::cpu

@@ -1,0 +1,49 @@
+// Running the pieces of one operation on a stream: inline when small, otherwise through its executor, always
+// inside the floating-point environment that SPEC promises.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cpu/fp_env.hpp"
+#include "planck/stream.hpp"
+
+namespace planck::cpu {
+
+/// Less than this many bytes is done by the calling thread: waking a worker costs about 5 µs.
+inline constexpr std::int64_t kInlineBytes = 128 << 10;
+/// About what one piece should touch: fits the second-level cache.
+inline constexpr std::int64_t kPieceBytes = 256 << 10;
+
+/// Calls body(begin, end) over sub-ranges that together are [0, units); `unit_bytes` is what one unit touches.
+template <class Body>
+void for_each_range(const Stream& stream, std::int64_t units, std::int64_t unit_bytes, const Body& body) noexcept {
+  const std::int64_t bytes = units * std::max<std::int64_t>(unit_bytes, 1);
+  const int threads = bytes < kInlineBytes ? 1 : stream.threads();
+  if (threads <= 1 || units <= 1) {
+    const FpEnvironmentGuard guard;
+    body(std::int64_t{0}, units);
+    return;
+  }
+  struct Context {
+    const Body& body;
+    std::int64_t units;
+    std::int64_t pieces;
+  };
+  const std::int64_t wanted = std::max<std::int64_t>(threads, bytes / kPieceBytes);
+  Context context{body, units, std::min(units, wanted)};
+  stream.executor().for_each(
+      context.pieces, threads,
+      [](void* opaque, std::int64_t i) noexcept {
+        const FpEnvironmentGuard guard;
+        const auto& c = *static_cast<const Context*>(opaque);
+        // i * units can leave 64 bits for 2^40 units in 2^24 pieces, so divide first.
+        const std::int64_t share = c.units / c.pieces;
+        const std::int64_t longer = c.units % c.pieces;
+        const std::int64_t begin = i * share + std::min(i, longer);
+        c.body(begin, begin + share + (i < longer ? 1 : 0));
+      },
+      &context);
+}
+
+}  // namespace planck::cpu

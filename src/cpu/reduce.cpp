@@ -1,0 +1,346 @@
+// Two ways to walk, chosen by strides, with the same bits. Rows: the innermost reduced dimension is contiguous,
+// and one sum advances by spans of terms. Columns: a kept dimension is, and up to 1024 sums advance side by
+// side. When there are too few sums for the threads, the outer reduced dimensions are cut into whole canonical
+// blocks; their totals go through the workspace and are combined in order at the end.
+#include "cpu/reduce.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include "cpu/canonical_sums.hpp"
+#include "cpu/parallel.hpp"
+#include "cpu/span_runner.hpp"
+#include "numerics/storage.hpp"
+
+namespace planck::cpu {
+namespace {
+
+using core::StridedLoop;
+using Pointers = SpanRunner::Pointers;
+
+constexpr std::int64_t kLevelStorage = 8192;  // f64 values a thread keeps open, over all levels: 64 KiB of stack
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// The reduction in its final form: kept dimensions first, then the reduced ones in logical order.
+struct Problem {
+  const Reduction* reduction;
+  StridedLoop loop;
+  int kept = 0;
+  bool columns = false;         ///< the last kept dimension is walked as columns
+  std::int64_t sums = 1;        ///< elements of the gradient
+  std::int64_t width = 1;       ///< sums that advance side by side in one task
+  std::int64_t row_tasks = 1;   ///< combinations of kept indices that are no columns
+  std::int64_t tasks = 1;       ///< row_tasks × column blocks
+  // A part is one canonical block of split_level in split_dim, at one index combination of the reduced
+  // dimensions before it.
+  int split_dim = 0;
+  int split_level = 0;
+  std::int64_t outer = 1;  ///< those combinations
+  std::int64_t parts = 1;  ///< parts in each
+
+  int gradient() const { return loop.operands - 1; }
+  bool split() const { return outer * parts > 1; }
+  std::int64_t part_begin(std::int64_t part) const { return part * numerics::block_size(split_level); }
+  std::int64_t part_end(std::int64_t part) const {
+    const std::int64_t extent = loop.extent[split_dim];
+    return parts == 1 ? extent : std::min(extent, (part + 1) * numerics::block_size(split_level));
+  }
+  /// f64 values per sum that each outer combination leaves in the workspace: totals, then the last part's levels.
+  std::int64_t slots() const { return parts == 1 ? 1 : parts - 1 + split_level; }
+};
+
+std::int64_t total_stride(const StridedLoop& loop, int dim) {
+  std::int64_t sum = 0;
+  for (int k = 0; k + 1 < loop.operands; ++k) sum += std::abs(loop.operand[k].stride[dim]);
+  return sum;
+}
+
+void arrange_dims(Problem& p) {
+  StridedLoop& loop = p.loop;
+  for (int d = loop.rank - 1; d >= 0; --d) {
+    if (loop.extent[d] == 1) loop.erase_dim(d);
+  }
+  for (int d = 0; d < loop.rank; ++d) {
+    if (loop.operand[p.gradient()].stride[d] != 0) loop.move_dim(d, p.kept++);
+  }
+  for (int d = p.kept - 2; d >= 0; --d) p.kept -= loop.merge_dims(d) ? 1 : 0;
+  for (int d = 0; d < p.kept; ++d) p.sums *= loop.extent[d];
+  if (p.kept == 0) return;
+  // The kept dimension nearest to contiguous goes last, and is walked as columns if it is nearer than the
+  // innermost reduced one.
+  int best = 0;
+  for (int d = 1; d < p.kept; ++d) {
+    if (total_stride(loop, d) <= total_stride(loop, best)) best = d;
+  }
+  loop.move_dim(best, p.kept - 1);
+  p.columns = total_stride(loop, p.kept - 1) < total_stride(loop, loop.rank - 1);
+}
+
+void choose_width(Problem& p) {
+  const std::int64_t column_count = p.columns ? p.loop.extent[p.kept - 1] : 1;
+  if (p.columns) {
+    std::int64_t levels = 0;
+    for (int d = p.kept; d < p.loop.rank; ++d) levels += CanonicalSums::storage_for(p.loop.extent[d], 1) + 1;
+    p.width = SpanRunner::kScratch;
+    while (p.width * levels > kLevelStorage) p.width /= 2;
+    p.width = std::min(p.width, column_count);
+  }
+  p.row_tasks = column_count == 0 ? 0 : p.sums / column_count;
+  p.tasks = p.row_tasks * ceil_div(column_count, p.width);
+}
+
+/// Cuts the outer reduced dimensions into parts until every thread has some, as far as `room` (f64 values per
+/// sum) goes. Any answer gives the same bits.
+void choose_split(Problem& p, int threads, std::int64_t room) {
+  p.split_dim = p.kept;
+  const std::int64_t wanted = threads <= 1 ? 1 : ceil_div(4 * threads, p.tasks);
+  if (wanted <= 1) return;
+  Problem cut = p;
+  while (cut.split_dim + 1 < p.loop.rank && cut.outer < wanted &&
+         cut.outer * p.loop.extent[cut.split_dim] <= std::min<std::int64_t>(room, 4096)) {
+    cut.outer *= p.loop.extent[cut.split_dim++];
+  }
+  const std::int64_t extent = p.loop.extent[cut.split_dim];
+  for (cut.split_level = numerics::levels_for(extent); cut.split_level >= 1; --cut.split_level) {
+    cut.parts = ceil_div(extent, numerics::block_size(cut.split_level));
+    if (cut.outer * cut.slots() > room) break;
+    p = cut;
+    if (cut.outer * cut.parts >= wanted) break;
+  }
+}
+
+/// One thread's machinery: a runner that makes terms, and sums for each reduced dimension.
+class Worker {
+ public:
+  explicit Worker(const Problem& p) noexcept
+      : p_(p),
+        runner_(p.reduction->kernel, p.reduction->params, p.loop, p.reduction->inputs,
+                p.gradient() - p.reduction->inputs, p.columns ? p.kept - 1 : p.loop.rank - 1, -1, false) {}
+
+  /// Aims at one task's block of sums.
+  void start_task(std::int64_t task) noexcept {
+    const std::int64_t block = task / p_.row_tasks;
+    std::int64_t rest = task % p_.row_tasks;
+    for (int k = 0; k < p_.loop.operands; ++k) at_[k] = p_.loop.operand[k].base;
+    const int row_dims = p_.columns ? p_.kept - 1 : p_.kept;
+    width_ = p_.columns ? std::min(p_.width, p_.loop.extent[row_dims] - block * p_.width) : 1;
+    if (p_.columns) {
+      at_ = offset(at_, row_dims, block * p_.width);
+      first_sum_ = block * p_.width * p_.row_tasks + rest * width_;
+    } else {
+      first_sum_ = rest;
+    }
+    for (int d = row_dims - 1; d >= 0; --d) {
+      at_ = offset(at_, d, rest % p_.loop.extent[d]);
+      rest /= p_.loop.extent[d];
+    }
+    double* storage = levels_;
+    for (int d = p_.kept; d < p_.loop.rank; ++d) {
+      sums_[d] = CanonicalSums(storage, width_);
+      storage += CanonicalSums::storage_for(p_.loop.extent[d], width_);
+      totals_[d] = storage;
+      storage += width_;
+    }
+  }
+
+  /// Sums everything and writes the gradient.
+  void sum_and_store() noexcept {
+    sum(p_.kept, 0, p_.loop.extent[p_.kept], at_);
+    sums_[p_.kept].total(totals_[p_.kept]);
+    store(totals_[p_.kept]);
+  }
+
+  /// Sums one part and leaves it in the workspace.
+  void sum_part(std::int64_t outer_index, std::int64_t part, double* workspace) noexcept {
+    Pointers at = at_;
+    std::int64_t rest = outer_index;
+    for (int d = p_.split_dim - 1; d >= p_.kept; --d) {
+      at = offset(at, d, rest % p_.loop.extent[d]);
+      rest /= p_.loop.extent[d];
+    }
+    sum(p_.split_dim, p_.part_begin(part), p_.part_end(part), at);
+    CanonicalSums& sums = sums_[p_.split_dim];
+    if (p_.parts == 1) {
+      sums.total(slot(workspace, outer_index, 0));
+    } else if (part + 1 < p_.parts) {
+      std::copy_n(sums.block_total(p_.split_level), width_, slot(workspace, outer_index, part));
+    } else {
+      for (int level = 0; level < p_.split_level; ++level) {
+        if (const double* open = sums.open(level)) {
+          std::copy_n(open, width_, slot(workspace, outer_index, part + level));
+        }
+      }
+    }
+  }
+
+  /// Combines what sum_part left, in the canonical order, and writes the gradient.
+  void combine_and_store(double* workspace) noexcept {
+    combine(p_.kept, 0, workspace);
+    store(totals_[p_.kept]);
+  }
+
+ private:
+  Pointers offset(const Pointers& at, int dim, std::int64_t index) const noexcept {
+    Pointers moved{};
+    for (int k = 0; k < p_.loop.operands; ++k) moved[k] = at[k] + index * p_.loop.operand[k].stride[dim];
+    return moved;
+  }
+
+  /// Leaves in sums_[dim] the sum over [begin, end) of `dim` and all of the dimensions inside it.
+  void sum(int dim, std::int64_t begin, std::int64_t end, const Pointers& at) noexcept {
+    CanonicalSums& sums = sums_[dim];
+    sums.reset();
+    const bool innermost = dim == p_.loop.rank - 1;
+    if (innermost && !p_.columns) {
+      for (std::int64_t i = begin; i < end; i += SpanRunner::kScratch) {
+        const std::int64_t n = std::min(SpanRunner::kScratch, end - i);
+        runner_.run(offset(at, dim, i), 1, n);
+        with_terms([&](const auto* terms) { sums.push_span(terms, n, i + n == end); });
+      }
+      return;
+    }
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Pointers inner = offset(at, dim, i);
+      if (innermost) {
+        runner_.run(inner, 1, width_);
+        with_terms([&](const auto* terms) { sums.push(terms); });
+      } else {
+        sum(dim + 1, 0, p_.loop.extent[dim + 1], inner);
+        sums_[dim + 1].total(totals_[dim + 1]);
+        sums.push(totals_[dim + 1]);
+      }
+    }
+  }
+
+  /// Leaves in totals_[dim] the sum over `dim`, for the outer combinations that start with `outer_index`.
+  void combine(int dim, std::int64_t outer_index, double* workspace) noexcept {
+    if (dim == p_.split_dim && p_.parts == 1) {
+      std::copy_n(slot(workspace, outer_index, 0), width_, totals_[dim]);
+      return;
+    }
+    CanonicalSums& sums = sums_[dim];
+    sums.reset();
+    if (dim == p_.split_dim) {
+      const std::int64_t last = p_.parts - 1;
+      for (std::int64_t part = 0; part < last; ++part) {
+        sums.push_block(p_.split_level, slot(workspace, outer_index, part));
+      }
+      sums.adopt(p_.split_level, p_.part_end(last) - p_.part_begin(last),
+                 [&](int level) { return slot(workspace, outer_index, last + level); });
+    } else {
+      for (std::int64_t i = 0; i < p_.loop.extent[dim]; ++i) {
+        combine(dim + 1, outer_index * p_.loop.extent[dim] + i, workspace);
+        sums.push(totals_[dim + 1]);
+      }
+    }
+    sums.total(totals_[dim]);
+  }
+
+  double* slot(double* workspace, std::int64_t outer_index, std::int64_t index) const noexcept {
+    return workspace + (outer_index * p_.slots() + index) * p_.sums + first_sum_;
+  }
+
+  template <class Body>
+  void with_terms(const Body& body) noexcept {
+    const std::byte* terms = runner_.absent_output(p_.reduction->inputs + p_.reduction->term);
+    if (p_.reduction->compute == ElementKind::F64) {
+      body(reinterpret_cast<const double*>(terms));
+    } else {
+      body(reinterpret_cast<const float*>(terms));
+    }
+  }
+
+  void store(const double* values) const noexcept {
+    std::byte* to = at_[p_.gradient()];
+    const std::int64_t stride = p_.columns ? p_.loop.operand[p_.gradient()].stride[p_.kept - 1] : 0;
+    for (std::int64_t i = 0; i < width_; ++i) store_rounded(p_.reduction->element, values[i], to + i * stride);
+  }
+
+ public:
+  static void store_rounded(ElementKind element, double value, std::byte* to) noexcept {
+    const auto put = [to](auto rounded) { std::memcpy(to, &rounded, sizeof rounded); };
+    switch (element) {
+      case ElementKind::F16:
+        return put(scalar::narrow<f16>(value));
+      case ElementKind::Bf16:
+        return put(scalar::narrow<bf16>(value));
+      case ElementKind::F64:
+        return put(value);
+      default:
+        return put(scalar::narrow<float>(value));
+    }
+  }
+
+ private:
+  const Problem& p_;
+  SpanRunner runner_;
+  Pointers at_{};
+  std::int64_t width_ = 1;
+  std::int64_t first_sum_ = 0;  ///< the task's sums lie together in the workspace, in an order of their own
+  std::array<CanonicalSums, kMaxRank> sums_;
+  std::array<double*, kMaxRank> totals_{};
+  alignas(64) double levels_[kLevelStorage];
+};
+
+/// The sum over nothing, for every element of the gradient.
+void store_zeros(const Problem& p) {
+  for (std::int64_t i = 0; i < p.sums; ++i) {
+    std::byte* to = p.loop.operand[p.gradient()].base;
+    std::int64_t rest = i;
+    for (int d = p.kept - 1; d >= 0; --d) {
+      to += rest % p.loop.extent[d] * p.loop.operand[p.gradient()].stride[d];
+      rest /= p.loop.extent[d];
+    }
+    Worker::store_rounded(p.reduction->element, 0.0, to);
+  }
+}
+
+}  // namespace
+
+void run_reduction(const Stream& stream, const Reduction& reduction, Workspace workspace) noexcept {
+  Problem p{&reduction, reduction.loop};
+  arrange_dims(p);
+  const std::int64_t terms = p.loop.count();
+  if (terms == 0) return store_zeros(p);
+  choose_width(p);
+
+  std::int64_t term_bytes = 0;
+  for (int k = 0; k < reduction.inputs; ++k) term_bytes += p.loop.operand[k].element_bytes;
+  const std::int64_t bytes = terms * term_bytes;
+
+  const std::int64_t skipped = -reinterpret_cast<std::intptr_t>(workspace.data) & (alignof(double) - 1);
+  const std::int64_t usable = static_cast<std::int64_t>(workspace.bytes) - skipped;
+  auto* memory = reinterpret_cast<double*>(static_cast<std::byte*>(workspace.data) + skipped);
+  const std::int64_t room = std::max<std::int64_t>(usable, 0) / static_cast<std::int64_t>(sizeof(double)) / p.sums;
+  choose_split(p, bytes < kInlineBytes ? 1 : stream.threads(), room);
+
+  if (!p.split()) {
+    for_each_range(stream, p.tasks, bytes / p.tasks, [&](std::int64_t begin, std::int64_t end) noexcept {
+      Worker worker(p);
+      for (std::int64_t task = begin; task < end; ++task) {
+        worker.start_task(task);
+        worker.sum_and_store();
+      }
+    });
+    return;
+  }
+  const std::int64_t parts = p.outer * p.parts;
+  for_each_range(stream, p.tasks * parts, bytes / (p.tasks * parts), [&](std::int64_t begin, std::int64_t end) noexcept {
+    Worker worker(p);
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      worker.start_task(unit / parts);
+      worker.sum_part(unit % parts / p.parts, unit % parts % p.parts, memory);
+    }
+  });
+  const FpEnvironmentGuard guard;
+  Worker worker(p);
+  for (std::int64_t task = 0; task < p.tasks; ++task) {
+    worker.start_task(task);
+    worker.combine_and_store(memory);
+  }
+}
+
+}  // namespace planck::cpu

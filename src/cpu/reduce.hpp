@@ -1,0 +1,35 @@
+// The reducing engine: gradients of broadcast operands, summed in the canonical order.
+//
+// The reduced dimensions are summed one at a time, innermost logical dimension first, in f64, and rounded
+// once. A span kernel makes the terms in C, a row at a time; this engine only adds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/layout.hpp"
+#include "cpu/kernel.hpp"
+#include "planck/plan.hpp"
+#include "planck/stream.hpp"
+
+namespace planck::cpu {
+
+/// What a parallel split of few, long sums may use; the engine is content with less, down to nothing.
+inline constexpr std::size_t kReduceWorkspace = std::size_t{256} << 10;
+
+struct Reduction {
+  SpanKernel kernel;
+  const void* params;
+  /// Logical dimensions in order. Operands: the kernel's `inputs`, its outputs (all absent), and last the
+  /// gradient itself, whose stride is 0 in the reduced dimensions.
+  core::StridedLoop loop;
+  int inputs;
+  int term;             ///< which of the kernel's outputs is summed
+  ElementKind compute;  ///< the terms' kind, f32 or f64
+  ElementKind element;  ///< the gradient's kind
+};
+
+/// Writes every element of the gradient; a sum over nothing is +0.
+void run_reduction(const Stream& stream, const Reduction& reduction, Workspace workspace) noexcept;
+
+}  // namespace planck::cpu

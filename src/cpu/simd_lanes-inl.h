@@ -1,0 +1,167 @@
+// Highway vectors as a lane kind: the names of src/numerics/scalar_lanes.hpp for a whole register, plus
+// loading and storing every element kind. Re-included once per target, as Highway's -inl.h headers are.
+//
+// Where Highway 1.0.3 and SPEC differ (bf16 and f16 narrowing, rounding of f64 without SSE4) the shared
+// text in convert_math.inl or plain IEEE additions take over, so that all targets agree to the bit.
+
+#if defined(PLANCK_CPU_SIMD_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_CPU_SIMD_LANES_INL_H_
+#undef PLANCK_CPU_SIMD_LANES_INL_H_
+#else
+#define PLANCK_CPU_SIMD_LANES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "numerics/portability.hpp"
+#include "planck/element.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace planck::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+using Tag = hn::ScalableTag<T>;
+/// As many lanes of T as a register of C holds.
+template <class T, class C>
+using Narrow = hn::Rebind<T, Tag<C>>;
+
+template <class T>
+struct Mask {
+  hn::Mask<Tag<T>> raw;
+  friend PLANCK_MATH Mask operator&(Mask a, Mask b) { return {hn::And(a.raw, b.raw)}; }
+};
+
+template <class T>
+struct Vec {
+  hn::Vec<Tag<T>> raw;
+
+  Vec() = default;
+  PLANCK_MATH explicit Vec(T x) : raw(hn::Set(Tag<T>(), x)) {}
+  PLANCK_MATH explicit Vec(hn::Vec<Tag<T>> v) : raw(v) {}
+
+  friend PLANCK_MATH Vec operator+(Vec a, Vec b) { return Vec(hn::Add(a.raw, b.raw)); }
+  friend PLANCK_MATH Vec operator-(Vec a, Vec b) { return Vec(hn::Sub(a.raw, b.raw)); }
+  friend PLANCK_MATH Vec operator*(Vec a, Vec b) { return Vec(hn::Mul(a.raw, b.raw)); }
+  friend PLANCK_MATH Vec operator/(Vec a, Vec b) { return Vec(hn::Div(a.raw, b.raw)); }
+  friend PLANCK_MATH Vec operator&(Vec a, Vec b) { return Vec(hn::And(a.raw, b.raw)); }
+  friend PLANCK_MATH Vec operator|(Vec a, Vec b) { return Vec(hn::Or(a.raw, b.raw)); }
+  friend PLANCK_MATH Mask<T> operator<(Vec a, Vec b) { return {hn::Lt(a.raw, b.raw)}; }
+  friend PLANCK_MATH Mask<T> operator<=(Vec a, Vec b) { return {hn::Le(a.raw, b.raw)}; }
+};
+
+template <class T>
+PLANCK_MATH Mask<T> is_nan(Vec<T> x) {
+  return {hn::IsNaN(x.raw)};
+}
+template <class T>
+PLANCK_MATH Vec<T> abs(Vec<T> x) {
+  return Vec<T>(hn::Abs(x.raw));
+}
+template <class T>
+PLANCK_MATH Vec<T> select(Mask<T> mask, Vec<T> yes, Vec<T> no) {
+  return Vec<T>(hn::IfThenElse(mask.raw, yes.raw, no.raw));
+}
+template <class T>
+PLANCK_MATH Vec<T> clamp(Vec<T> x, Vec<T> lo, Vec<T> hi) {
+  return Vec<T>(hn::Min(hn::Max(x.raw, lo.raw), hi.raw));
+}
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || (HWY_ARCH_X86 && HWY_TARGET > HWY_SSE4)
+/// Without a rounding instruction: adding and taking away 2^23 (2^52) rounds to nearest-even in the adder.
+template <class T>
+PLANCK_MATH Vec<T> rne(Vec<T> x) {
+  const Vec<T> big(sizeof(T) == 4 ? T(8388608.0) : T(4503599627370496.0));
+  const Vec<T> magnitude = abs(x);
+  const Vec<T> rounded(hn::CopySign(((magnitude + big) - big).raw, x.raw));
+  return select(magnitude < big, rounded, x);
+}
+#else
+template <class T>
+PLANCK_MATH Vec<T> rne(Vec<T> x) {
+  return Vec<T>(hn::Round(x.raw));
+}
+#endif
+
+PLANCK_MATH Vec<std::uint32_t> bits(Vec<float> x) {
+  return Vec<std::uint32_t>(hn::BitCast(Tag<std::uint32_t>(), x.raw));
+}
+PLANCK_MATH Vec<float> float_from_bits(Vec<std::uint32_t> u) { return Vec<float>(hn::BitCast(Tag<float>(), u.raw)); }
+template <int Count>
+PLANCK_MATH Vec<std::uint32_t> shift_left(Vec<std::uint32_t> u) {
+  return Vec<std::uint32_t>(hn::ShiftLeft<Count>(u.raw));
+}
+template <int Count>
+PLANCK_MATH Vec<std::uint32_t> shift_right(Vec<std::uint32_t> u) {
+  return Vec<std::uint32_t>(hn::ShiftRight<Count>(u.raw));
+}
+
+#include "numerics/convert_math.inl"
+
+// AVX2 and better have F16C: exact widening, and narrowing to nearest-even by its immediate operand.
+#define PLANCK_HAS_F16C (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
+
+/// One register of elements of storage type T, as lanes of C. Any alignment.
+template <class C, class T>
+PLANCK_MATH Vec<C> load(const T* from) {
+  if constexpr (std::is_same_v<T, C>) {
+    return Vec<C>(hn::LoadU(Tag<C>(), from));
+  } else if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
+    const Narrow<std::uint16_t, float> d16;
+    const auto patterns = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(from));
+#if PLANCK_HAS_F16C
+    if constexpr (std::is_same_v<T, f16>) {
+      return Vec<float>(hn::PromoteTo(Tag<float>(), hn::BitCast(Narrow<hwy::float16_t, float>(), patterns)));
+    }
+#endif
+    const Vec<std::uint32_t> wide(hn::PromoteTo(Tag<std::uint32_t>(), patterns));
+    if constexpr (std::is_same_v<T, f16>) {
+      return widen_f16(wide);
+    } else {
+      return widen_bf16(wide);
+    }
+  } else {
+    const auto codes = hn::PromoteTo(Narrow<std::int32_t, C>(), hn::LoadU(Narrow<T, C>(), from));
+    if constexpr (sizeof(C) == 4) {
+      return Vec<C>(hn::ConvertTo(Tag<C>(), codes));
+    } else {
+      return Vec<C>(hn::PromoteTo(Tag<C>(), codes));
+    }
+  }
+}
+
+/// One register of C, rounded once to the storage type T. Any alignment.
+template <class T, class C>
+PLANCK_MATH void store(Vec<C> x, T* to) {
+  if constexpr (std::is_same_v<T, C>) {
+    hn::StoreU(x.raw, Tag<C>(), to);
+  } else {
+    static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
+    const Narrow<std::uint16_t, float> d16;
+    auto* patterns = reinterpret_cast<std::uint16_t*>(to);
+#if PLANCK_HAS_F16C
+    if constexpr (std::is_same_v<T, f16>) {
+      hn::StoreU(hn::BitCast(d16, hn::DemoteTo(Narrow<hwy::float16_t, float>(), x.raw)), d16, patterns);
+      return;
+    }
+#endif
+    Vec<std::uint32_t> wide;
+    if constexpr (std::is_same_v<T, f16>) {
+      wide = narrow_f16(x);
+    } else {
+      wide = narrow_bf16(x);
+    }
+    // At most 0xFFFF in each lane, so the saturating narrowing keeps every bit.
+    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(Tag<std::int32_t>(), wide.raw)), d16, patterns);
+  }
+}
+
+#undef PLANCK_HAS_F16C
+
+}  // namespace planck::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

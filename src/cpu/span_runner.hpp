@@ -1,0 +1,58 @@
+// Feeds strided operands to a span kernel, which takes contiguous ones only.
+//
+// Where an operand is contiguous the kernel works on its memory; where not, on a small scratch row that is
+// packed before and unpacked after. A tile of several rows lets a transposed operand be packed along its own
+// contiguous direction, so that each cache line is used whole.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/layout.hpp"
+#include "cpu/kernel.hpp"
+
+namespace planck::cpu {
+
+class SpanRunner {
+ public:
+  /// Elements of scratch per operand: a row, or a tile of kTileRows × kTileColumns.
+  static constexpr std::int64_t kScratch = 1024;
+  static constexpr std::int64_t kTileRows = 16;
+  static constexpr std::int64_t kTileColumns = kScratch / kTileRows;
+
+  /// The loop's first `inputs` operands are read, the `outputs` after them written. Columns run along
+  /// `column_dim` of the loop, rows along `row_dim`; -1 stands for a dimension of size 1.
+  /// `stream_outputs`: write contiguous outputs past the caches.
+  SpanRunner(SpanKernel kernel, const void* params, const core::StridedLoop& loop, int inputs, int outputs,
+             int column_dim, int row_dim, bool stream_outputs) noexcept;
+
+  using Pointers = std::array<std::byte*, core::kMaxLoopOperands>;
+
+  /// Applies the kernel to rows × columns elements whose first ones `at` points to.
+  void run(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
+
+  /// Where an absent output's last row (of at most kScratch columns) was left.
+  const std::byte* absent_output(int operand) const noexcept { return scratch_[operand].data(); }
+
+ private:
+  enum class Access : std::uint8_t { Direct, Repeat, Pack, Streamed, Absent };
+
+  void run_tile(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
+  std::byte* scratch(int operand) noexcept { return scratch_[operand].data(); }
+
+  SpanKernel kernel_;
+  const void* params_;
+  int inputs_;
+  int operands_;
+  bool scratch_used_ = false;
+  bool tiled_ = false;
+  std::array<Access, core::kMaxLoopOperands> access_{};
+  std::array<std::int64_t, core::kMaxLoopOperands> size_{};
+  std::array<std::int64_t, core::kMaxLoopOperands> column_stride_{};
+  std::array<std::int64_t, core::kMaxLoopOperands> row_stride_{};
+  // Left uninitialised: 64 KiB that most runs never touch.
+  std::array<std::array<std::byte, kScratch * 8>, core::kMaxLoopOperands> scratch_;
+};
+
+}  // namespace planck::cpu

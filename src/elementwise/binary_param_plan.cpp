@@ -1,0 +1,237 @@
+// The parameterised binary family's plans: checks, the choice of kernels, and which gradients are summed.
+#include <array>
+#include <optional>
+
+#include "core/plan_parts.hpp"
+#include "cpu/elementwise.hpp"
+#include "cpu/fp_env.hpp"
+#include "cpu/reduce.hpp"
+#include "elementwise/binary_param_ops.hpp"
+
+namespace planck {
+namespace {
+
+using core::fail;
+using core::OperandChecks;
+using core::printable;
+using core::Role;
+using core::StridedLoop;
+using core::Text;
+using detail::PlanChoice;
+using elementwise::Weight;
+
+Weight weight_of(const BinaryParamDescriptor& d) { return d.weight_shape ? Weight::Tensor : Weight::Scalar; }
+const Shape& a_shape(const BinaryParamDescriptor& d) { return d.a_shape ? *d.a_shape : d.shape; }
+const Shape& b_shape(const BinaryParamDescriptor& d) { return d.b_shape ? *d.b_shape : d.shape; }
+
+/// A gradient of this shape is a sum: it has fewer elements than the result (or some where that has none).
+bool summed(const BinaryParamDescriptor& d, const Shape& shape) { return core::numel(shape) != core::numel(d.shape); }
+
+Result<PlanChoice> select_binary_param(std::string_view plan, bool backward, const Stream& stream,
+                                       const BinaryParamDescriptor& d, const PlanPreference& preference,
+                                       std::span<const ElementKind> expected) noexcept {
+  PLANCK_TRY(core::check_type_parameter(plan, "element", expected, 0, d.element));
+  if (!is_float(d.element)) return fail(Text::ElementUnsupported, {plan, "element", printable(d.element)});
+  if (d.kind != BinaryKind::Lerp && d.kind != BinaryKind::AddScaled) {
+    return fail(Text::KindUnsupported, {plan, static_cast<std::int32_t>(d.kind)});
+  }
+  PLANCK_TRY(core::check_shape(plan, "shape", d.shape));
+  PLANCK_TRY(core::check_broadcast(plan, "a_shape", a_shape(d), d.shape));
+  PLANCK_TRY(core::check_broadcast(plan, "b_shape", b_shape(d), d.shape));
+  if (d.weight_shape) PLANCK_TRY(core::check_broadcast(plan, "weight_shape", *d.weight_shape, d.shape));
+
+  const bool sums = backward && (summed(d, a_shape(d)) || summed(d, b_shape(d)) ||
+                                 (d.weight_shape.has_value() && summed(d, *d.weight_shape)));
+  core::KernelRequest request;
+  request.plan = plan;
+  request.rows = cpu::binary_param_kernels;
+  request.kernel = {OpCategory::BinaryElementwise,
+                    static_cast<std::int32_t>(d.kind),
+                    backward,
+                    static_cast<std::int32_t>(weight_of(d)),
+                    false,
+                    d.element,
+                    std::nullopt,
+                    nullptr};
+  if (sums) {
+    request.term_kernel = request.kernel;
+    request.term_kernel->terms = true;
+    request.workspace_bytes = cpu::kReduceWorkspace;
+  }
+  request.precision = core::precision_of(d.element, sums);
+  return core::choose_kernel(request, stream, preference);
+}
+
+/// Calls body(params) with the scalar weight in the element's compute type.
+template <class Body>
+void with_params(const BinaryParamDescriptor& d, const Body& body) {
+  if (d.element == ElementKind::F64) {
+    body(elementwise::Params<double>{d.param});
+  } else {
+    body(elementwise::Params<float>{static_cast<float>(d.param)});
+  }
+}
+
+struct BinaryParamParts {
+  static constexpr std::string_view kPlan = "BinaryParamPlan";
+
+  static Result<PlanChoice> select(const Stream& stream, const BinaryParamDescriptor& d,
+                                   const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
+    return select_binary_param(kPlan, false, stream, d, preference, expected);
+  }
+
+  static Result<void> check_weight(std::string_view plan, OperandChecks& checks, const BinaryParamDescriptor& d,
+                                   const std::optional<AnyTensorRef>& weight) noexcept {
+    if (d.weight_shape && !weight) return fail(Text::ArgumentMissing, {plan, "weight", "a descriptor with weight_shape"});
+    if (!d.weight_shape && weight) {
+      return fail(Text::ArgumentUnexpected, {plan, "weight", "the descriptor has no weight_shape"});
+    }
+    if (!weight) return {};
+    return checks.add({"weight", Role::Input, *weight, d.element, &*d.weight_shape});
+  }
+
+  static Result<void> check(OperandChecks& checks, const BinaryParamDescriptor& d, const BinaryParamArgs& a) noexcept {
+    PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &a_shape(d)}));
+    PLANCK_TRY(checks.add({"b", Role::Input, a.b, d.element, &b_shape(d)}));
+    PLANCK_TRY(check_weight(kPlan, checks, d, a.weight));
+    PLANCK_TRY(checks.add({"y", Role::Output, a.y, d.element, &d.shape}));
+    return checks.check_overlaps();
+  }
+
+  static void execute(const BinaryParamDescriptor& d, const PlanChoice& choice, const Stream& stream, const Workspace&,
+                      const BinaryParamArgs& a) noexcept {
+    StridedLoop loop(d.shape);
+    loop.add(a.a);
+    loop.add(a.b);
+    if (a.weight) loop.add(*a.weight);
+    loop.add(a.y);
+    if (choice.kernel == nullptr) {
+      const cpu::FpEnvironmentGuard guard;
+      elementwise::reference::forward(loop, d.kind, weight_of(d), d.element, d.param);
+      return;
+    }
+    with_params(d, [&](const auto& params) {
+      cpu::run_elementwise(stream, choice.kernel->span, &params, loop, elementwise::inputs_of(false, weight_of(d)));
+    });
+  }
+};
+
+struct BinaryParamBackwardParts {
+  static constexpr std::string_view kPlan = "BinaryParamBackwardPlan";
+  static constexpr int kDa = 0;
+  static constexpr int kDb = 1;
+  static constexpr int kDw = 2;
+  using Wanted = std::array<bool, 3>;
+
+  static Result<PlanChoice> select(const Stream& stream, const BinaryParamDescriptor& d,
+                                   const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
+    return select_binary_param(kPlan, true, stream, d, preference, expected);
+  }
+
+  static const std::optional<AnyTensorMut>& gradient(const BinaryParamBackwardArgs& a, int g) {
+    return g == kDa ? a.da : g == kDb ? a.db : a.dw;
+  }
+  static const Shape& gradient_shape(const BinaryParamDescriptor& d, int g) {
+    return g == kDa ? a_shape(d) : g == kDb ? b_shape(d) : *d.weight_shape;
+  }
+
+  static Result<void> check(OperandChecks& checks, const BinaryParamDescriptor& d,
+                            const BinaryParamBackwardArgs& a) noexcept {
+    if (!a.da && !a.db && !a.dw) return fail(Text::NoOutput, {kPlan, "da, db, dw"});
+    if (a.dw && !d.weight_shape) {
+      return fail(Text::ArgumentUnexpected, {kPlan, "dw", "the descriptor has no weight_shape"});
+    }
+    if (a.dw && !a.b) return fail(Text::ArgumentMissing, {kPlan, "b", "dw"});
+    if (a.dw && !a.a && d.kind == BinaryKind::Lerp) return fail(Text::ArgumentMissing, {kPlan, "a", "dw"});
+    PLANCK_TRY(checks.add({"dy", Role::Input, a.dy, d.element, &d.shape}));
+    if (a.a) PLANCK_TRY(checks.add({"a", Role::Input, *a.a, d.element, &a_shape(d)}));
+    if (a.b) PLANCK_TRY(checks.add({"b", Role::Input, *a.b, d.element, &b_shape(d)}));
+    PLANCK_TRY(BinaryParamParts::check_weight(kPlan, checks, d, a.weight));
+    constexpr std::string_view kNames[] = {"da", "db", "dw"};
+    for (const int g : {kDa, kDb, kDw}) {
+      if (!gradient(a, g)) continue;
+      const Shape& shape = gradient_shape(d, g);
+      const Role role = summed(d, shape) ? Role::SummedOutput : Role::Output;
+      PLANCK_TRY(checks.add({kNames[g], role, *gradient(a, g), d.element, &shape}));
+    }
+    return checks.check_overlaps();
+  }
+
+  /// The loop with the inputs that the wanted gradients read; the others are absent and cost nothing.
+  static StridedLoop input_loop(const BinaryParamDescriptor& d, const BinaryParamBackwardArgs& a, const Wanted& wanted) {
+    const auto add = [&](StridedLoop& loop, const std::optional<AnyTensorRef>& view, bool needed) {
+      if (needed) {
+        loop.add(*view);
+      } else {
+        loop.add_absent(d.element);
+      }
+    };
+    const bool lerp = d.kind == BinaryKind::Lerp;
+    StridedLoop loop(d.shape);
+    loop.add(a.dy);
+    if (d.weight_shape) {
+      add(loop, a.a, wanted[kDw] && lerp);
+      add(loop, a.b, wanted[kDw]);
+      add(loop, a.weight, wanted[kDb] || (wanted[kDa] && lerp));
+    }
+    return loop;
+  }
+
+  static void sum_gradient(const BinaryParamDescriptor& d, const PlanChoice& choice, const Stream& stream,
+                           const Workspace& workspace, const BinaryParamBackwardArgs& a, int g) noexcept {
+    Wanted wanted{};
+    wanted[g] = true;
+    StridedLoop loop = input_loop(d, a, wanted);
+    const int inputs = loop.operands;
+    const ElementKind compute = compute_of(d.element);
+    for (int k = 0; k < elementwise::gradients_of(weight_of(d)); ++k) loop.add_absent(compute);
+    loop.add(*gradient(a, g));
+    if (choice.kernel == nullptr) {
+      const cpu::FpEnvironmentGuard guard;
+      elementwise::reference::backward_summed(loop, d.kind, weight_of(d), d.element, d.param, g);
+      return;
+    }
+    with_params(d, [&](const auto& params) {
+      cpu::run_reduction(stream, {choice.term_kernel->span, &params, loop, inputs, g, compute, d.element}, workspace);
+    });
+  }
+
+  static void execute(const BinaryParamDescriptor& d, const PlanChoice& choice, const Stream& stream,
+                      const Workspace& workspace, const BinaryParamBackwardArgs& a) noexcept {
+    // Sums first: they touch no input, while an elementwise gradient may overwrite one in place.
+    Wanted elementwise_wanted{};
+    for (const int g : {kDa, kDb, kDw}) {
+      if (!gradient(a, g)) continue;
+      if (summed(d, gradient_shape(d, g))) {
+        sum_gradient(d, choice, stream, workspace, a, g);
+      } else {
+        elementwise_wanted[g] = true;
+      }
+    }
+    if (elementwise_wanted == Wanted{}) return;
+    StridedLoop loop = input_loop(d, a, elementwise_wanted);
+    const int inputs = loop.operands;
+    for (int g = 0; g < elementwise::gradients_of(weight_of(d)); ++g) {
+      if (elementwise_wanted[g]) {
+        loop.add(*gradient(a, g));
+      } else {
+        loop.add_absent(d.element);
+      }
+    }
+    if (choice.kernel == nullptr) {
+      const cpu::FpEnvironmentGuard guard;
+      elementwise::reference::backward(loop, d.kind, weight_of(d), d.element, d.param);
+      return;
+    }
+    with_params(d, [&](const auto& params) {
+      cpu::run_elementwise(stream, choice.kernel->span, &params, loop, inputs);
+    });
+  }
+};
+
+}  // namespace
+
+PLANCK_DEFINE_OP(BinaryParam)
+PLANCK_DEFINE_OP(BinaryParamBackward)
+
+}  // namespace planck

@@ -1,0 +1,71 @@
+// The plainest lane kind: one float or double is a vector of one lane. The reference and CUDA device code
+// use it; src/cpu/simd_lanes-inl.h has the same names for Highway vectors.
+//
+// A lane kind is a value type V with + - * / and < <=, constructible from a number of its own type, and the
+// functions below. Masks are what comparisons give; they combine with & and choose with select.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "numerics/portability.hpp"
+
+namespace planck::scalar {
+
+/// Round to nearest, ties to even; keeps the sign of zero, infinities and NaN.
+PLANCK_MATH float rne(float x) { return ::rintf(x); }
+PLANCK_MATH double rne(double x) { return ::rint(x); }
+
+template <class V>
+PLANCK_MATH bool is_nan(V x) {
+  return x != x;
+}
+
+PLANCK_MATH float abs(float x) { return ::fabsf(x); }
+PLANCK_MATH double abs(double x) { return ::fabs(x); }
+
+template <class V>
+PLANCK_MATH V select(bool mask, V yes, V no) {
+  return mask ? yes : no;
+}
+
+/// x limited to [lo, hi]; unspecified for NaN.
+template <class V>
+PLANCK_MATH V clamp(V x, V lo, V hi) {
+  const V raised = x < lo ? lo : x;
+  return hi < raised ? hi : raised;
+}
+
+PLANCK_MATH std::uint32_t bits(float x) {
+  std::uint32_t u;
+  std::memcpy(&u, &x, sizeof u);
+  return u;
+}
+PLANCK_MATH float float_from_bits(std::uint32_t u) {
+  float x;
+  std::memcpy(&x, &u, sizeof x);
+  return x;
+}
+
+template <int Count>
+PLANCK_MATH std::uint32_t shift_left(std::uint32_t u) {
+  return u << Count;
+}
+template <int Count>
+PLANCK_MATH std::uint32_t shift_right(std::uint32_t u) {
+  return u >> Count;
+}
+
+#include "numerics/convert_math.inl"
+
+/// f64 to f32 rounded to odd: a second rounding to 11 or fewer bits then gives what one rounding would have.
+PLANCK_MATH float round_to_odd(double x) {
+  const float nearest = static_cast<float>(x);
+  if (is_nan(x) || static_cast<double>(nearest) == x) return nearest;
+  std::uint32_t u = bits(nearest);
+  if (abs(static_cast<double>(nearest)) > abs(x)) --u;  // back towards zero, also from infinity
+  return float_from_bits(u | 1U);
+}
+
+}  // namespace planck::scalar

@@ -1,0 +1,45 @@
+// From a row of the kernel list to something that can be run: which tensors the operation takes for a shape,
+// and a plan over them. The parity test and the benchmark both walk the list through this.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cpu/kernel.hpp"
+#include "planck/planck.hpp"
+
+namespace planck::test {
+
+/// All kernels that this machine's scalar build has: every operation × element × variant, once.
+std::vector<cpu::KernelRow> kernel_list();
+
+/// "fake_quantize_f32_reciprocal", unique in the list.
+std::string name_of(const cpu::KernelRow& row);
+
+struct TensorSpec {
+  std::string name;
+  ElementKind element;
+  Shape shape;
+  bool output;
+};
+
+using Tensors = std::vector<AnyTensorMut>;  ///< in the order of the specs
+
+struct OpCase {
+  std::vector<TensorSpec> tensors;
+  double unit;  ///< the size of ordinary values
+  /// Selects a plan; the function it returns runs it.
+  std::function<Result<std::function<Result<void>(const Tensors&)>>(const Stream&, const PlanPreference&)> select;
+};
+
+/// How operands smaller than the result are given, for kernels that sum gradients.
+enum class Broadcast { None, Scalar, Rows, Columns, Middle };
+
+/// The operation on tensors of `shape`. Rows marked `terms` sum gradients: their operands broadcast.
+OpCase make_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast = Broadcast::None);
+
+/// The ways to broadcast that make sense for a shape.
+std::vector<Broadcast> broadcasts_for(const cpu::KernelRow& row, const Shape& shape);
+
+}  // namespace planck::test

@@ -1,0 +1,160 @@
+#include "support/test_tensor.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "numerics/dispatch.hpp"
+#include "numerics/storage.hpp"
+
+namespace planck::test {
+namespace {
+
+constexpr std::byte kGuard{0xA5};
+
+/// splitmix64: a stored generator, the same everywhere.
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9E3779B97F4A7C15ULL;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
+  return x ^ (x >> 31);
+}
+
+template <class Body>
+void with_element(ElementKind element, const Body& body) {
+  if (is_quantized(element)) {
+    numerics::with_codes(element, body);
+  } else {
+    numerics::with_float(element, body);
+  }
+}
+
+}  // namespace
+
+std::string to_string(Layout layout) {
+  constexpr const char* kNames[] = {"contiguous", "offset", "strided", "reversed", "transposed", "padded"};
+  return kNames[static_cast<int>(layout)];
+}
+
+double test_value(std::uint64_t seed, std::int64_t index, double unit) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const std::uint64_t r = mix(seed * 0x100000001B3ULL + static_cast<std::uint64_t>(index));
+  const double uniform = static_cast<double>(mix(r) >> 11) * 0x1p-53;
+  const double sign = (r & 1) != 0 ? -1.0 : 1.0;
+  switch ((r >> 8) % 32) {
+    case 0: {
+      constexpr double kSpecial[] = {0.0,     -0.0,     kInf,   -kInf,  std::nan(""), 65504.0, 65520.0, 1e30, 1e-40,
+                                     -1e-40,  0x1p-149, 0x1p-24, 0x1p-25, 0x1p-14,    -65519.0, 3e38,   1.0,  0.5};
+      return kSpecial[(r >> 16) % (sizeof kSpecial / sizeof *kSpecial)];
+    }
+    case 1:
+    case 2:
+    case 3:
+      return sign * (std::floor(uniform * 160) + 0.5) * unit;  // half-steps, inside and outside the code range
+    case 4:
+      return sign * std::exp2(std::floor(uniform * 280) - 150);
+    case 5:
+      return sign * uniform;  // weights between -1 and 1
+    default:
+      return sign * uniform * 200 * unit;
+  }
+}
+
+TestTensor::TestTensor(ElementKind element, const Shape& shape, Layout layout) {
+  view_.element = element;
+  view_.shape = shape;
+  const int rank = shape.rank();
+  std::int64_t step = layout == Layout::Strided ? 3 : 1;
+  for (int i = 0; i < rank; ++i) {
+    const int d = layout == Layout::Transposed ? i : rank - 1 - i;
+    view_.stride[d] = step;
+    step *= std::max<std::int64_t>(shape[d], 1);
+    if (layout == Layout::Padded) step += 2;
+    numel_ *= shape[d];
+  }
+  std::int64_t capacity = step + 2;
+  view_.offset = layout == Layout::Offset ? 1 : 0;
+  if (layout == Layout::Reversed) {
+    for (int d = 0; d < rank; ++d) {
+      view_.offset += view_.stride[d] * std::max<std::int64_t>(shape[d] - 1, 0);
+      view_.stride[d] = -view_.stride[d];
+    }
+  }
+  capacity = numel_ == 0 ? 0 : capacity;
+  view_.capacity = capacity;
+  buffer_.assign(static_cast<std::size_t>(capacity * size_of(element)), kGuard);
+}
+
+template <class Body>
+void TestTensor::for_each(const Body& body) const {
+  std::array<std::int64_t, kMaxRank> index{};
+  std::int64_t offset = view_.offset;
+  for (std::int64_t i = 0; i < numel_; ++i) {
+    body(i, const_cast<std::byte*>(buffer_.data()) + offset * size_of(view_.element));
+    for (int d = view_.shape.rank() - 1; d >= 0; --d) {
+      offset += view_.stride[d];
+      if (++index[d] < view_.shape[d]) break;
+      offset -= view_.stride[d] * view_.shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+void TestTensor::fill(std::uint64_t seed, double unit) {
+  with_element(view_.element, [&]<class T>(T) {
+    for_each([&](std::int64_t i, std::byte* at) {
+      T value;
+      if constexpr (std::is_integral_v<T>) {
+        value = static_cast<T>(mix(seed ^ static_cast<std::uint64_t>(i)));
+      } else {
+        value = scalar::narrow<T>(test_value(seed, i, unit));
+      }
+      std::memcpy(at, &value, sizeof value);
+    });
+  });
+}
+
+std::vector<std::byte> TestTensor::packed() const {
+  const auto size = static_cast<std::size_t>(size_of(view_.element));
+  std::vector<std::byte> out(static_cast<std::size_t>(numel_) * size);
+  for_each([&](std::int64_t i, const std::byte* at) { std::memcpy(out.data() + i * size, at, size); });
+  return out;
+}
+
+void TestTensor::assign(const std::vector<std::byte>& packed) {
+  const auto size = static_cast<std::size_t>(size_of(view_.element));
+  for_each([&](std::int64_t i, std::byte* at) { std::memcpy(at, packed.data() + i * size, size); });
+}
+
+bool TestTensor::guards_intact() const {
+  TestTensor copy = *this;
+  const auto size = static_cast<std::size_t>(size_of(view_.element));
+  copy.for_each([&](std::int64_t, std::byte* at) { std::memset(at, static_cast<int>(kGuard), size); });
+  for (const std::byte b : copy.buffer_) {
+    if (b != kGuard) return false;
+  }
+  return true;
+}
+
+std::int64_t first_difference(ElementKind element, const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+  if (a.size() != b.size()) return 0;
+  const std::int64_t size = size_of(element);
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(a.size()) / size; ++i) {
+    if (std::memcmp(a.data() + i * size, b.data() + i * size, static_cast<std::size_t>(size)) == 0) continue;
+    if (std::isnan(element_as_double(element, a, i)) && std::isnan(element_as_double(element, b, i))) continue;
+    return i;
+  }
+  return -1;
+}
+
+double element_as_double(ElementKind element, const std::vector<std::byte>& packed, std::int64_t index) {
+  double out = 0;
+  with_element(element, [&]<class T>(T value) {
+    std::memcpy(&value, packed.data() + index * static_cast<std::int64_t>(sizeof value), sizeof value);
+    out = scalar::widen<double>(value);
+  });
+  return out;
+}
+
+}  // namespace planck::test

@@ -1,0 +1,68 @@
+// Tensors for tests: the same logical values in any memory layout, with guard bytes in every gap.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planck/tensor.hpp"
+
+namespace planck::test {
+
+enum class Layout {
+  Contiguous,
+  Offset,      ///< contiguous, starting one element into the buffer
+  Strided,     ///< every third element
+  Reversed,    ///< every dimension backwards
+  Transposed,  ///< the first dimension is the contiguous one
+  Padded,      ///< rows with two elements of gap, columns contiguous
+};
+inline constexpr Layout kLayouts[] = {Layout::Contiguous, Layout::Offset,     Layout::Strided,
+                                      Layout::Reversed,   Layout::Transposed, Layout::Padded};
+std::string to_string(Layout layout);
+
+/// Values that find mistakes: special values, half-steps and ordinary numbers around `unit`.
+double test_value(std::uint64_t seed, std::int64_t index, double unit);
+
+class TestTensor {
+ public:
+  TestTensor(ElementKind element, const Shape& shape, Layout layout);
+
+  /// Element i (in logical row-major order) becomes test_value(seed, i, unit), or a random code.
+  void fill(std::uint64_t seed, double unit);
+  /// The logical elements, row-major and packed.
+  std::vector<std::byte> packed() const;
+  void assign(const std::vector<std::byte>& packed);
+  /// Takes over all bytes, gaps included, of a tensor of the same kind, shape and layout; compares them.
+  void copy_bytes(const TestTensor& other) { std::copy(other.buffer_.begin(), other.buffer_.end(), buffer_.begin()); }
+  bool same_bytes(const TestTensor& other) const { return buffer_ == other.buffer_; }
+  /// Whether every byte outside the view still holds the guard pattern.
+  bool guards_intact() const;
+
+  AnyTensorMut view() const {
+    AnyTensorMut v = view_;
+    v.data = const_cast<std::byte*>(buffer_.data());
+    return v;
+  }
+  operator AnyTensorMut() const { return view(); }
+  operator AnyTensorRef() const { return view(); }
+  std::int64_t numel() const { return numel_; }
+
+ private:
+  /// body(i, address) for every logical index, row-major.
+  template <class Body>
+  void for_each(const Body& body) const;
+
+  std::vector<std::byte> buffer_;
+  AnyTensorMut view_;  // its data pointer is filled in by view(), so that copies stay right
+  std::int64_t numel_ = 1;
+};
+
+/// The first logical index at which two packed tensors of a kind differ, or -1. NaN equals NaN.
+std::int64_t first_difference(ElementKind element, const std::vector<std::byte>& a, const std::vector<std::byte>& b);
+
+/// One element of a packed tensor, for messages.
+double element_as_double(ElementKind element, const std::vector<std::byte>& packed, std::int64_t index);
+
+}  // namespace planck::test

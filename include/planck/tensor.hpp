@@ -41,7 +41,11 @@ class Shape {
   constexpr const std::int64_t* begin() const noexcept { return extents_.data(); }
   constexpr const std::int64_t* end() const noexcept { return extents_.data() + stored(); }
   constexpr bool operator==(const Shape& other) const noexcept {
-    return rank_ == other.rank_ && std::equal(begin(), end(), other.begin());
+    if (rank_ != other.rank_) return false;
+    for (int i = 0; i < stored(); ++i) {
+      if (extents_[i] != other.extents_[i]) return false;
+    }
+    return true;
   }
 
  private:

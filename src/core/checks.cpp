@@ -24,16 +24,16 @@ bool element_span(const AnyTensorRef& view, std::int64_t& lowest, std::int64_t& 
     std::int64_t& end = reach < 0 ? lowest : highest;
     overflow |= __builtin_add_overflow(end, reach, &end);
   }
-  // The address arithmetic that follows adds a pointer, so leave it room.
-  const std::int64_t limit = std::numeric_limits<std::int64_t>::max() / 4 / size_of(view.element);
-  return !overflow && lowest > -limit && highest < limit;
+  // As bytes of the largest element, and with a pointer added, they must still fit.
+  constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 32;
+  return !overflow && lowest > -kLimit && highest < kLimit;
 }
 
 /// Dimensions > 1 sorted by |stride|: each |stride| exceeds the span of the smaller ones.
 bool injective(const AnyTensorRef& view) noexcept {
   // Kept sorted by |stride| as they come: at most eight.
-  std::array<std::int64_t, kMaxRank> stride{};
-  std::array<std::int64_t, kMaxRank> reach{};
+  std::array<std::int64_t, kMaxRank> stride;
+  std::array<std::int64_t, kMaxRank> reach;
   int count = 0;
   for (int d = 0; d < view.shape.rank(); ++d) {
     if (view.shape[d] == 1) continue;
@@ -70,7 +70,7 @@ std::int64_t numel(const Shape& shape) noexcept {
   return n;
 }
 
-Result<void> check_shape(std::string_view plan, std::string_view name, const Shape& shape) noexcept {
+Status check_shape(std::string_view plan, std::string_view name, const Shape& shape) noexcept {
   if (shape.rank() > kMaxRank || shape.rank() < 0) return fail(Text::RankUnsupported, {plan, name, shape.rank()});
   bool empty = false;
   for (const std::int64_t extent : shape) {
@@ -84,7 +84,7 @@ Result<void> check_shape(std::string_view plan, std::string_view name, const Sha
   return {};
 }
 
-Result<void> check_broadcast(std::string_view plan, std::string_view name, const Shape& small,
+Status check_broadcast(std::string_view plan, std::string_view name, const Shape& small,
                              const Shape& shape) noexcept {
   PLANCK_TRY(check_shape(plan, name, small));
   const int missing = shape.rank() - small.rank();
@@ -94,7 +94,7 @@ Result<void> check_broadcast(std::string_view plan, std::string_view name, const
   return {};
 }
 
-Result<void> check_type_parameter(std::string_view plan, std::string_view field, std::span<const ElementKind> expected,
+Status check_type_parameter(std::string_view plan, std::string_view field, std::span<const ElementKind> expected,
                                   std::size_t index, ElementKind element) noexcept {
   if (index < expected.size() && expected[index] != element) {
     return fail(Text::TypeParameterDiffers, {plan, printable(expected[index]), field, printable(element)});
@@ -102,7 +102,7 @@ Result<void> check_type_parameter(std::string_view plan, std::string_view field,
   return {};
 }
 
-Result<void> check_scale(std::string_view plan, double scale, ElementKind compute) noexcept {
+Status check_scale(std::string_view plan, double scale, ElementKind compute) noexcept {
   const bool wide = compute == ElementKind::F64;
   const double rounded = wide ? scale : static_cast<double>(static_cast<float>(scale));
   const double smallest = wide ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
@@ -112,12 +112,12 @@ Result<void> check_scale(std::string_view plan, double scale, ElementKind comput
   return {};
 }
 
-Result<void> check_zero_point(std::string_view plan, std::int64_t zero_point) noexcept {
+Status check_zero_point(std::string_view plan, std::int64_t zero_point) noexcept {
   if (zero_point < -kMaxZeroPoint || zero_point > kMaxZeroPoint) return fail(Text::BadZeroPoint, {plan, zero_point});
   return {};
 }
 
-Result<void> OperandChecks::add(const Operand& operand) noexcept {
+Status OperandChecks::add(const Operand& operand) noexcept {
   const AnyTensorRef& view = operand.view;
   if (view.element != operand.element) {
     return fail(Text::ElementDiffers, {plan_, operand.name, printable(view.element), printable(operand.element)});
@@ -135,7 +135,7 @@ Result<void> OperandChecks::add(const Operand& operand) noexcept {
   if (view.data == nullptr) return fail(Text::NullData, {plan_, operand.name, elements});
   const std::int64_t size = size_of(view.element);
   const auto address = reinterpret_cast<std::intptr_t>(view.data);
-  if (address % size != 0) {
+  if ((address & (size - 1)) != 0) {  // sizes are powers of two
     return fail(Text::Misaligned, {plan_, operand.name, size, to_string(view.element)});
   }
   std::int64_t lowest = 0;
@@ -163,7 +163,7 @@ Result<void> OperandChecks::add(const Operand& operand) noexcept {
   return {};
 }
 
-Result<void> OperandChecks::check_overlaps() const noexcept {
+Status OperandChecks::check_overlaps() const noexcept {
   for (int i = 0; i < count_; ++i) {
     const Checked& output = tensors_[i];
     if (output.role == Role::Input || output.empty) continue;
@@ -180,7 +180,7 @@ Result<void> OperandChecks::check_overlaps() const noexcept {
   return {};
 }
 
-Result<void> OperandChecks::check_workspace(const Workspace& workspace, std::size_t needed) const noexcept {
+Status OperandChecks::check_workspace(const Workspace& workspace, std::size_t needed) const noexcept {
   if (workspace.bytes < needed) {
     const auto want = static_cast<std::int64_t>(needed);
     const auto got = static_cast<std::int64_t>(workspace.bytes);

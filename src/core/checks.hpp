@@ -14,19 +14,19 @@
 namespace planck::core {
 
 /// Rank, extents and total size of a shape in a descriptor.
-Result<void> check_shape(std::string_view plan, std::string_view name, const Shape& shape) noexcept;
+Status check_shape(std::string_view plan, std::string_view name, const Shape& shape) noexcept;
 
 /// `small` repeats to `shape`: right-aligned, each extent equal or 1.
-Result<void> check_broadcast(std::string_view plan, std::string_view name, const Shape& small,
+Status check_broadcast(std::string_view plan, std::string_view name, const Shape& small,
                              const Shape& shape) noexcept;
 
 /// A typed plan's parameter against the descriptor's field; nothing to do for an untyped plan.
-Result<void> check_type_parameter(std::string_view plan, std::string_view field, std::span<const ElementKind> expected,
+Status check_type_parameter(std::string_view plan, std::string_view field, std::span<const ElementKind> expected,
                                   std::size_t index, ElementKind element) noexcept;
 
 /// Scale and zero point as SPEC section 3 wants them; `compute` is C.
-Result<void> check_scale(std::string_view plan, double scale, ElementKind compute) noexcept;
-Result<void> check_zero_point(std::string_view plan, std::int64_t zero_point) noexcept;
+Status check_scale(std::string_view plan, double scale, ElementKind compute) noexcept;
+Status check_zero_point(std::string_view plan, std::int64_t zero_point) noexcept;
 
 /// How a tensor takes part in a run.
 enum class Role {
@@ -35,11 +35,11 @@ enum class Role {
   SummedOutput,  ///< a gradient summed over broadcast dimensions: shares no memory with anything
 };
 
-/// One tensor argument, with what the descriptor says of it.
+/// One tensor argument, with what the descriptor says of it. Lives for one call of add.
 struct Operand {
   std::string_view name;
   Role role;
-  AnyTensorRef view;
+  const AnyTensorRef& view;
   ElementKind element;
   const Shape* shape;
 };
@@ -50,11 +50,11 @@ class OperandChecks {
  public:
   explicit OperandChecks(std::string_view plan) noexcept : plan_(plan) {}
 
-  Result<void> add(const Operand& operand) noexcept;
+  Status add(const Operand& operand) noexcept;
   /// The aliasing rule over all tensors added.
-  Result<void> check_overlaps() const noexcept;
+  Status check_overlaps() const noexcept;
   /// Size and place of the workspace.
-  Result<void> check_workspace(const Workspace& workspace, std::size_t needed) const noexcept;
+  Status check_workspace(const Workspace& workspace, std::size_t needed) const noexcept;
 
  private:
   struct Checked {

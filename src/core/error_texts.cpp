@@ -90,6 +90,12 @@ Error make_error(Text text, std::initializer_list<TextValue> values, std::int64_
   return Error(entry(text).kind, {message.data(), used}, needed, got);
 }
 
+Failure fail(Text text, std::initializer_list<TextValue> values, std::int64_t needed, std::int64_t got) noexcept {
+  thread_local Error pending(ErrorKind::InvalidProblem, "");
+  pending = make_error(text, values, needed, got);
+  return Failure(pending);
+}
+
 TextValue printable(ElementKind kind) noexcept {
   if (size_of(kind) == 0) return TextValue(static_cast<std::int64_t>(kind));
   return TextValue(to_string(kind));

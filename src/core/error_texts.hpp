@@ -56,20 +56,48 @@ class TextValue {
 Error make_error(Text text, std::initializer_list<TextValue> values, std::int64_t needed = 0,
                  std::int64_t got = 0) noexcept;
 
-/// The same, ready to return from a function that gives a Result.
-inline tl::unexpected<Error> fail(Text text, std::initializer_list<TextValue> values, std::int64_t needed = 0,
-                                  std::int64_t got = 0) noexcept {
-  return tl::unexpected<Error>(make_error(text, values, needed, got));
-}
+/// A failed check on its way up: points to this thread's pending error, and becomes a Result of any type.
+class Failure {
+ public:
+  explicit Failure(const Error& error) noexcept : error_(&error) {}
+  const Error& error() const noexcept { return *error_; }
+  template <class T>
+  operator Result<T>() const noexcept {
+    return tl::unexpected(*error_);
+  }
+
+ private:
+  const Error* error_;
+};
+
+/// What a check returns: a pointer's worth, where Result<void> is 400 bytes. Checks run on every call.
+class [[nodiscard]] Status {
+ public:
+  Status() noexcept = default;
+  Status(Failure failure) noexcept : error_(&failure.error()) {}
+  explicit operator bool() const noexcept { return error_ == nullptr; }
+  Failure failure() const noexcept { return Failure(*error_); }
+  operator Result<void>() const noexcept {
+    if (error_ != nullptr) return tl::unexpected(*error_);
+    Result<void> ok;  // not `return {}`, which would first zero all of it
+    return ok;
+  }
+
+ private:
+  const Error* error_ = nullptr;
+};
+
+/// Makes the error, keeps it as this thread's pending one, and is ready to return.
+Failure fail(Text text, std::initializer_list<TextValue> values, std::int64_t needed = 0, std::int64_t got = 0) noexcept;
 
 /// "f32" or, for a number that names no kind, the number itself.
 TextValue printable(ElementKind kind) noexcept;
 
 }  // namespace planck::core
 
-/// Returns the error of a Result<void> expression from the enclosing function.
-#define PLANCK_TRY(expression)                                                    \
-  do {                                                                            \
-    if (auto planck_result = (expression); !planck_result) [[unlikely]]           \
-      return tl::unexpected(std::move(planck_result.error()));                    \
+/// Returns the failure of a Status expression from the enclosing function.
+#define PLANCK_TRY(expression)                                                                         \
+  do {                                                                                                 \
+    if (const ::planck::core::Status planck_status_ = (expression); !planck_status_) [[unlikely]]      \
+      return planck_status_.failure();                                                                 \
   } while (false)

@@ -25,7 +25,7 @@ void StridedLoop::add_absent(ElementKind element) noexcept {
   LoopOperand& op = operand[operands++];
   op.base = nullptr;
   op.element_bytes = size_of(element);
-  op.stride.fill(0);
+  std::fill_n(op.stride.begin(), rank, 0);
 }
 
 std::int64_t StridedLoop::count() const noexcept {

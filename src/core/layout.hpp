@@ -12,15 +12,16 @@ inline constexpr int kMaxLoopOperands = 8;
 
 /// One operand of a loop, in bytes. An absent one (base null) is read as zeros and written to nowhere.
 struct LoopOperand {
-  std::byte* base = nullptr;
-  std::int64_t element_bytes = 0;
-  std::array<std::int64_t, kMaxRank> stride{};
+  std::byte* base;
+  std::int64_t element_bytes;
+  std::array<std::int64_t, kMaxRank> stride;
 };
 
-/// The index space extent[0] × … × extent[rank-1] and what each operand does in it. Inputs come first.
+/// The index space extent[0] × … × extent[rank-1] and what each operand does in it. Inputs come first. Only the
+/// first `rank` and `operands` entries mean anything; the rest is left uninitialised, as a call is short.
 struct StridedLoop {
-  int rank = 0;
-  std::array<std::int64_t, kMaxRank> extent{};
+  int rank;
+  std::array<std::int64_t, kMaxRank> extent;
   int operands = 0;
   std::array<LoopOperand, kMaxLoopOperands> operand;
 

@@ -10,11 +10,11 @@ namespace planck::core {
 
 /// A view in bytes: the address of its first element, and byte strides.
 struct ByteView {
-  std::int64_t first = 0;
-  std::int64_t element_bytes = 0;
-  int rank = 0;
-  std::array<std::int64_t, kMaxRank> extent{};
-  std::array<std::int64_t, kMaxRank> stride{};
+  std::int64_t first;
+  std::int64_t element_bytes;
+  int rank;
+  std::array<std::int64_t, kMaxRank> extent;
+  std::array<std::int64_t, kMaxRank> stride;
 };
 
 /// True if no byte belongs to both; false if one does or the search would take too long. Both are non-empty.

@@ -11,13 +11,13 @@
 namespace planck::core {
 
 template <class Parts, class Descriptor, class Args>
-Result<void> can_implement(const Descriptor& descriptor, const Args& args) noexcept {
+Status can_implement(const Descriptor& descriptor, const Args& args) noexcept {
   OperandChecks checks(Parts::kPlan);
   return Parts::check(checks, descriptor, args);
 }
 
 template <class Parts, class Descriptor, class Args>
-Result<void> run(const Descriptor& descriptor, const detail::PlanChoice& choice, const Stream& stream,
+Status run(const Descriptor& descriptor, const detail::PlanChoice& choice, const Stream& stream,
                  const Workspace& workspace, const Args& args) noexcept {
   PLANCK_TRY(check_device(Parts::kPlan, choice, stream));
   OperandChecks checks(Parts::kPlan);

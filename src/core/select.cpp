@@ -140,7 +140,7 @@ Result<detail::PlanChoice> choose_kernel(const KernelRequest& request, const Str
   return choice;
 }
 
-Result<void> check_device(std::string_view plan, const detail::PlanChoice& choice, const Stream& stream) noexcept {
+Status check_device(std::string_view plan, const detail::PlanChoice& choice, const Stream& stream) noexcept {
   if (choice.device != stream.device()) {
     return fail(Text::WrongDevice, {plan, device_name(choice.device), device_name(stream.device())});
   }

@@ -25,7 +25,7 @@ Result<detail::PlanChoice> choose_kernel(const KernelRequest& request, const Str
                                          const PlanPreference& preference) noexcept;
 
 /// A plan runs only on streams of the device it was selected for.
-Result<void> check_device(std::string_view plan, const detail::PlanChoice& choice, const Stream& stream) noexcept;
+Status check_device(std::string_view plan, const detail::PlanChoice& choice, const Stream& stream) noexcept;
 
 /// f32 or f64 math with sums (if any) in f64, and the same bits everywhere.
 PrecisionGuarantee precision_of(ElementKind element, bool sums) noexcept;

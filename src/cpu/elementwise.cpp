@@ -7,7 +7,7 @@
 
 #include "cpu/parallel.hpp"
 #include "cpu/span_runner.hpp"
-#include "cpu/stream_copy.hpp"
+#include "cpu/streaming.hpp"
 
 namespace planck::cpu {
 namespace {
@@ -40,7 +40,6 @@ void bring_tile_dim_inwards(StridedLoop& loop) {
 }
 
 bool worth_streaming(const StridedLoop& loop, int inputs) {
-  if (!kHasStreamCopy) return false;
   std::int64_t bytes = 0;
   for (int k = inputs; k < loop.operands; ++k) {
     const auto& output = loop.operand[k];
@@ -54,12 +53,28 @@ bool worth_streaming(const StridedLoop& loop, int inputs) {
   return bytes >= kStreamBytes;
 }
 
+/// A small contiguous problem goes straight to the kernel: the cutting below costs as much as 64 elements do.
+bool run_if_small(SpanKernel kernel, const void* params, const StridedLoop& loop) {
+  const std::int64_t n = loop.rank == 0 ? 1 : loop.extent[0];
+  if (loop.rank > 1 || n > kInlineBytes / 64) return false;
+  void* operands[core::kMaxLoopOperands];
+  for (int k = 0; k < loop.operands; ++k) {
+    const auto& op = loop.operand[k];
+    if (op.base == nullptr || (n > 1 && op.stride[0] != op.element_bytes)) return false;
+    operands[k] = op.base;
+  }
+  const FpEnvironmentGuard guard;
+  kernel(params, operands, n, false);
+  return true;
+}
+
 }  // namespace
 
-void run_elementwise(const Stream& stream, SpanKernel kernel, const void* params, StridedLoop loop,
+void run_elementwise(const Stream& stream, SpanKernel kernel, const void* params, StridedLoop& loop,
                      int inputs) noexcept {
   if (loop.count() == 0) return;
   collapse(loop);
+  if (run_if_small(kernel, params, loop)) return;
   bring_tile_dim_inwards(loop);
   const int column_dim = loop.rank - 1;
   const int row_dim = loop.rank - 2;

@@ -8,8 +8,8 @@
 namespace planck::cpu {
 
 /// Applies `kernel` to every index of the loop. The first `inputs` operands are read, the others written;
-/// reordering and collapsing the loop is the engine's business. Outputs equal inputs or overlap nothing.
-void run_elementwise(const Stream& stream, SpanKernel kernel, const void* params, core::StridedLoop loop,
+/// the loop is rewritten to fewer dimensions on the way. Outputs equal inputs or overlap nothing.
+void run_elementwise(const Stream& stream, SpanKernel kernel, const void* params, core::StridedLoop& loop,
                      int inputs) noexcept;
 
 }  // namespace planck::cpu

@@ -184,7 +184,7 @@ class Worker {
 
  private:
   Pointers offset(const Pointers& at, int dim, std::int64_t index) const noexcept {
-    Pointers moved{};
+    Pointers moved;
     for (int k = 0; k < p_.loop.operands; ++k) moved[k] = at[k] + index * p_.loop.operand[k].stride[dim];
     return moved;
   }

@@ -159,6 +159,61 @@ PLANCK_MATH void store(Vec<C> x, T* to) {
   }
 }
 
+/// Full registers of 16-bit elements, two registers of f32 lanes at a time. Which element lands in which lane
+/// is the pair's own business, the same for load and store: even and odd elements apart need no shuffles.
+template <class T>
+struct Pair {
+  Vec<float> first;
+  Vec<float> second;
+};
+
+template <class T>
+PLANCK_MATH Pair<T> load_pair(const T* from) {
+#if PLANCK_HAS_F16C
+  if constexpr (std::is_same_v<T, f16>) {
+    return {load<float>(from), load<float>(from + hn::Lanes(Tag<float>()))};
+  }
+#endif
+  const Vec<std::uint32_t> both(hn::LoadU(Tag<std::uint32_t>(), reinterpret_cast<const std::uint32_t*>(from)));
+  if constexpr (std::is_same_v<T, f16>) {
+    return {widen_f16(both & Vec<std::uint32_t>(0xFFFFU)), widen_f16(shift_right<16>(both))};
+  } else {
+    return {float_from_bits(shift_left<16>(both)), float_from_bits(both & Vec<std::uint32_t>(0xFFFF0000U))};
+  }
+}
+
+/// `streamed`: past the caches, to an address aligned to the register.
+template <bool streamed, class T>
+PLANCK_MATH void store_full(Vec<T> x, T* to) {
+  if constexpr (streamed) {
+    hn::Stream(x.raw, Tag<T>(), to);
+  } else {
+    hn::StoreU(x.raw, Tag<T>(), to);
+  }
+}
+
+template <bool streamed, class T>
+PLANCK_MATH void store_pair(Pair<T> x, T* to) {
+#if PLANCK_HAS_F16C
+  if constexpr (std::is_same_v<T, f16>) {
+    const Narrow<hwy::float16_t, float> d16;
+    const Narrow<std::uint16_t, float> du16;
+    const auto low = hn::BitCast(du16, hn::DemoteTo(d16, x.first.raw));
+    const auto high = hn::BitCast(du16, hn::DemoteTo(d16, x.second.raw));
+    const Vec<std::uint16_t> packed(hn::Combine(Tag<std::uint16_t>(), high, low));
+    store_full<streamed>(packed, reinterpret_cast<std::uint16_t*>(to));
+    return;
+  }
+#endif
+  Vec<std::uint32_t> both;
+  if constexpr (std::is_same_v<T, f16>) {
+    both = narrow_f16(x.first) | shift_left<16>(narrow_f16(x.second));
+  } else {
+    both = narrow_bf16(x.first) | (round_to_bf16(x.second) & Vec<std::uint32_t>(0xFFFF0000U));
+  }
+  store_full<streamed>(both, reinterpret_cast<std::uint32_t*>(to));
+}
+
 #undef PLANCK_HAS_F16C
 
 }  // namespace planck::cpu::HWY_NAMESPACE

@@ -33,40 +33,90 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   static constexpr int kOutputs = sizeof...(Out);
   static constexpr std::int64_t kSizes[] = {static_cast<std::int64_t>(sizeof(In))...,
                                             static_cast<std::int64_t>(sizeof(Out))...};
+  /// Outputs are all of one type.
+  using Out0 = std::common_type_t<Out...>;
+  /// All operands f16 or bf16 alike: two registers of lanes a step, so that memory is moved in full registers.
+  static constexpr bool kPaired = sizeof(C) == 4 && ((sizeof(In) == 2) && ...) && ((sizeof(Out) == 2) && ...);
+  /// Whether every store is a full register, which streaming needs.
+  static constexpr bool kStreamable = kPaired || (std::is_same_v<Out, C> && ...);
 
-  static void run(const void* params, void* const* operands, std::int64_t n) {
+  static void run(const void* params, void* const* operands, std::int64_t n, bool streamed) {
     const Kernel kernel(*static_cast<const typename Kernel::Params*>(params));
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(Tag<C>()));
     std::int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) step(kernel, operands, i);
-    if (i < n) tail(kernel, operands, i, n - i);
+    if constexpr (kStreamable) {
+      const std::int64_t head = streamed ? elements_to_alignment(operands, n) : -1;
+      if (head >= 0) {
+        if (head > 0) partial(kernel, operands, 0, head);
+        i = full_steps<true>(kernel, operands, head, n);
+      } else {
+        i = full_steps<false>(kernel, operands, 0, n);
+      }
+    } else {
+      i = full_steps<false>(kernel, operands, 0, n);
+    }
+    if (i < n) partial(kernel, operands, i, n - i);
   }
 
  private:
-  static PLANCK_MATH void step(const Kernel& kernel, void* const* operands, std::int64_t i) {
-    step(kernel, operands, i, std::make_index_sequence<kInputs>(), std::make_index_sequence<kOutputs>());
+  static PLANCK_MATH std::int64_t step_elements() {
+    return static_cast<std::int64_t>(hn::Lanes(Tag<C>())) * (kPaired ? 2 : 1);
   }
 
-  template <std::size_t... I, std::size_t... O>
+  template <bool streamed>
+  static PLANCK_MATH std::int64_t full_steps(const Kernel& kernel, void* const* operands, std::int64_t i,
+                                             std::int64_t n) {
+    const std::int64_t elements = step_elements();
+    for (; i + elements <= n; i += elements) {
+      step<streamed>(kernel, operands, i, std::make_index_sequence<kInputs>(), std::make_index_sequence<kOutputs>());
+    }
+    return i;
+  }
+
+  template <bool streamed, std::size_t... I, std::size_t... O>
   static PLANCK_MATH void step(const Kernel& kernel, void* const* operands, std::int64_t i, std::index_sequence<I...>,
                                std::index_sequence<O...>) {
-    const Vec<C> in[] = {load<C>(static_cast<const In*>(operands[I]) + i)...};
-    Vec<C> out[kOutputs];
-    kernel(in, out);
-    (store(out[O], static_cast<Out*>(operands[kInputs + O]) + i), ...);
+    if constexpr (kPaired) {
+      const Vec<float> in[2 * kInputs] = {load_pair(static_cast<const In*>(operands[I]) + i).first...,
+                                          load_pair(static_cast<const In*>(operands[I]) + i).second...};
+      Vec<float> out[2 * kOutputs];
+      kernel(in, out);
+      kernel(in + kInputs, out + kOutputs);
+      (store_pair<streamed>(Pair<Out>{out[O], out[kOutputs + O]}, static_cast<Out*>(operands[kInputs + O]) + i), ...);
+    } else {
+      const Vec<C> in[] = {load<C>(static_cast<const In*>(operands[I]) + i)...};
+      Vec<C> out[kOutputs];
+      kernel(in, out);
+      if constexpr (streamed) {
+        (store_full<true>(out[O], static_cast<Out*>(operands[kInputs + O]) + i), ...);
+      } else {
+        (store(out[O], static_cast<Out*>(operands[kInputs + O]) + i), ...);
+      }
+    }
   }
 
-  static void tail(const Kernel& kernel, void* const* operands, std::int64_t i, std::int64_t rest) {
+  /// Fewer elements than a step, through padded copies.
+  static void partial(const Kernel& kernel, void* const* operands, std::int64_t i, std::int64_t count) {
     alignas(64) unsigned char padded[kInputs + kOutputs][HWY_MAX_BYTES] = {};
     void* copies[kInputs + kOutputs];
     for (int k = 0; k < kInputs + kOutputs; ++k) {
       copies[k] = padded[k];
-      if (k < kInputs) std::memcpy(padded[k], at(operands[k], i * kSizes[k]), rest * kSizes[k]);
+      if (k < kInputs) std::memcpy(padded[k], at(operands[k], i * kSizes[k]), static_cast<std::size_t>(count * kSizes[k]));
     }
-    step(kernel, copies, 0);
+    full_steps<false>(kernel, copies, 0, step_elements());
     for (int k = kInputs; k < kInputs + kOutputs; ++k) {
-      std::memcpy(at(operands[k], i * kSizes[k]), padded[k], rest * kSizes[k]);
+      std::memcpy(at(operands[k], i * kSizes[k]), padded[k], static_cast<std::size_t>(count * kSizes[k]));
     }
+  }
+
+  /// How many elements come before all outputs are aligned to a register; -1 if they never are together.
+  static std::int64_t elements_to_alignment(void* const* operands, std::int64_t n) {
+    const auto register_bytes = static_cast<std::uintptr_t>(step_elements()) * sizeof(Out0);
+    const std::uintptr_t missing = -reinterpret_cast<std::uintptr_t>(operands[kInputs]) & (register_bytes - 1);
+    for (int k = kInputs + 1; k < kInputs + kOutputs; ++k) {
+      if ((-reinterpret_cast<std::uintptr_t>(operands[k]) & (register_bytes - 1)) != missing) return -1;
+    }
+    const auto head = static_cast<std::int64_t>(missing / sizeof(Out0));
+    return head < n ? head : -1;
   }
 
   static unsigned char* at(void* p, std::int64_t bytes) { return static_cast<unsigned char*>(p) + bytes; }

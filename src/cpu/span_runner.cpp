@@ -4,8 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cpu/stream_copy.hpp"
-
 namespace planck::cpu {
 namespace {
 
@@ -49,8 +47,8 @@ void copy_rectangle(std::int64_t size, const std::byte* from, std::int64_t from_
 }  // namespace
 
 SpanRunner::SpanRunner(SpanKernel kernel, const void* params, const core::StridedLoop& loop, int inputs,
-                       int outputs, int column_dim, int row_dim, bool stream_outputs) noexcept
-    : kernel_(kernel), params_(params), inputs_(inputs), operands_(inputs + outputs) {
+                       int outputs, int column_dim, int row_dim, bool streamed) noexcept
+    : kernel_(kernel), params_(params), inputs_(inputs), operands_(inputs + outputs), streamed_(streamed) {
   for (int k = 0; k < operands_; ++k) {
     const core::LoopOperand& op = loop.operand[k];
     size_[k] = op.element_bytes;
@@ -60,7 +58,7 @@ SpanRunner::SpanRunner(SpanKernel kernel, const void* params, const core::Stride
       access_[k] = Access::Absent;
       if (k < inputs_) std::memset(scratch(k), 0, kScratch * static_cast<std::size_t>(size_[k]));
     } else if (column_stride_[k] == size_[k]) {
-      access_[k] = k >= inputs_ && stream_outputs ? Access::Streamed : Access::Direct;
+      access_[k] = Access::Direct;
     } else if (column_stride_[k] == 0 && k < inputs_) {
       access_[k] = Access::Repeat;
     } else {
@@ -69,6 +67,8 @@ SpanRunner::SpanRunner(SpanKernel kernel, const void* params, const core::Stride
       tiled_ |= row_dim >= 0 && std::abs(row_stride_[k]) < std::abs(column_stride_[k]);
     }
     scratch_used_ |= access_[k] != Access::Direct;
+    // An output that goes through scratch is not written to memory by the kernel.
+    if (k >= inputs_ && access_[k] != Access::Direct) streamed_ = false;
   }
 }
 
@@ -102,18 +102,12 @@ void SpanRunner::run_tile(const Pointers& at, std::int64_t rows, std::int64_t co
         case Access::Pack:
           operands[k] = scratch(k) + r * columns * size_[k];
           break;
-        case Access::Streamed:
         case Access::Absent:
           operands[k] = scratch(k);
           break;
       }
     }
-    kernel_(params_, operands, columns);
-    for (int k = inputs_; k < operands_; ++k) {
-      if (access_[k] == Access::Streamed) {
-        stream_copy(at[k] + r * row_stride_[k], scratch(k), columns * size_[k]);
-      }
-    }
+    kernel_(params_, operands, columns, streamed_);
   }
   for (int k = inputs_; k < operands_; ++k) {
     if (access_[k] == Access::Pack) {

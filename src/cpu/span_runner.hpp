@@ -23,9 +23,9 @@ class SpanRunner {
 
   /// The loop's first `inputs` operands are read, the `outputs` after them written. Columns run along
   /// `column_dim` of the loop, rows along `row_dim`; -1 stands for a dimension of size 1.
-  /// `stream_outputs`: write contiguous outputs past the caches.
+  /// `streamed`: write outputs past the caches, if all are contiguous; the caller fences.
   SpanRunner(SpanKernel kernel, const void* params, const core::StridedLoop& loop, int inputs, int outputs,
-             int column_dim, int row_dim, bool stream_outputs) noexcept;
+             int column_dim, int row_dim, bool streamed) noexcept;
 
   using Pointers = std::array<std::byte*, core::kMaxLoopOperands>;
 
@@ -36,7 +36,7 @@ class SpanRunner {
   const std::byte* absent_output(int operand) const noexcept { return scratch_[operand].data(); }
 
  private:
-  enum class Access : std::uint8_t { Direct, Repeat, Pack, Streamed, Absent };
+  enum class Access : std::uint8_t { Direct, Repeat, Pack, Absent };
 
   void run_tile(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
   std::byte* scratch(int operand) noexcept { return scratch_[operand].data(); }
@@ -45,12 +45,13 @@ class SpanRunner {
   const void* params_;
   int inputs_;
   int operands_;
+  bool streamed_;
   bool scratch_used_ = false;
   bool tiled_ = false;
-  std::array<Access, core::kMaxLoopOperands> access_{};
-  std::array<std::int64_t, core::kMaxLoopOperands> size_{};
-  std::array<std::int64_t, core::kMaxLoopOperands> column_stride_{};
-  std::array<std::int64_t, core::kMaxLoopOperands> row_stride_{};
+  std::array<Access, core::kMaxLoopOperands> access_;
+  std::array<std::int64_t, core::kMaxLoopOperands> size_;
+  std::array<std::int64_t, core::kMaxLoopOperands> column_stride_;
+  std::array<std::int64_t, core::kMaxLoopOperands> row_stride_;
   // Left uninitialised: 64 KiB that most runs never touch.
   std::array<std::array<std::byte, kScratch * 8>, core::kMaxLoopOperands> scratch_;
 };

@@ -15,6 +15,7 @@ using core::fail;
 using core::OperandChecks;
 using core::printable;
 using core::Role;
+using core::Status;
 using core::StridedLoop;
 using core::Text;
 using detail::PlanChoice;
@@ -80,7 +81,7 @@ struct BinaryParamParts {
     return select_binary_param(kPlan, false, stream, d, preference, expected);
   }
 
-  static Result<void> check_weight(std::string_view plan, OperandChecks& checks, const BinaryParamDescriptor& d,
+  static Status check_weight(std::string_view plan, OperandChecks& checks, const BinaryParamDescriptor& d,
                                    const std::optional<AnyTensorRef>& weight) noexcept {
     if (d.weight_shape && !weight) return fail(Text::ArgumentMissing, {plan, "weight", "a descriptor with weight_shape"});
     if (!d.weight_shape && weight) {
@@ -90,7 +91,7 @@ struct BinaryParamParts {
     return checks.add({"weight", Role::Input, *weight, d.element, &*d.weight_shape});
   }
 
-  static Result<void> check(OperandChecks& checks, const BinaryParamDescriptor& d, const BinaryParamArgs& a) noexcept {
+  static Status check(OperandChecks& checks, const BinaryParamDescriptor& d, const BinaryParamArgs& a) noexcept {
     PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &a_shape(d)}));
     PLANCK_TRY(checks.add({"b", Role::Input, a.b, d.element, &b_shape(d)}));
     PLANCK_TRY(check_weight(kPlan, checks, d, a.weight));
@@ -135,7 +136,7 @@ struct BinaryParamBackwardParts {
     return g == kDa ? a_shape(d) : g == kDb ? b_shape(d) : *d.weight_shape;
   }
 
-  static Result<void> check(OperandChecks& checks, const BinaryParamDescriptor& d,
+  static Status check(OperandChecks& checks, const BinaryParamDescriptor& d,
                             const BinaryParamBackwardArgs& a) noexcept {
     if (!a.da && !a.db && !a.dw) return fail(Text::NoOutput, {kPlan, "da, db, dw"});
     if (a.dw && !d.weight_shape) {

@@ -8,16 +8,17 @@ PLANCK_MATH auto widen_bf16(U h) {
   return float_from_bits(shift_left<16>(h));
 }
 
-/// Nearest-even; NaN keeps its upper payload bits and becomes quiet.
+/// Nearest-even, left in the upper half of each lane; the lower half is rest. NaN becomes the quiet NaN.
+template <class F>
+PLANCK_MATH auto round_to_bf16(F x) {
+  using U = decltype(bits(x));
+  const U u = bits(select(is_nan(x), float_from_bits(U(0x7FC00000U)), x));
+  const U odd = shift_right<16>(u) & U(1U);
+  return u + U(0x7FFFU) + odd;
+}
 template <class F>
 PLANCK_MATH auto narrow_bf16(F x) {
-  const auto u = bits(x);
-  using U = decltype(bits(x));
-  const U odd = shift_right<16>(u) & U(1U);
-  const U rounded = shift_right<16>(u + odd + U(0x7FFFU));
-  const U nan = shift_right<16>(u) | U(0x40U);
-  const U magnitude = u & U(0x7FFFFFFFU);
-  return select(U(0x7F800000U) < magnitude, nan, rounded);
+  return shift_right<16>(round_to_bf16(x));
 }
 
 template <class U>

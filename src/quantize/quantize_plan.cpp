@@ -11,6 +11,7 @@ using core::fail;
 using core::OperandChecks;
 using core::printable;
 using core::Role;
+using core::Status;
 using core::StridedLoop;
 using core::Text;
 using detail::PlanChoice;
@@ -70,7 +71,7 @@ Result<PlanChoice> select_dequantize(std::string_view plan, QuantizeKind kind, c
   return choice;
 }
 
-Result<void> check_qparams(std::string_view plan, bool trusted, double scale, std::int64_t zero_point,
+Status check_qparams(std::string_view plan, bool trusted, double scale, std::int64_t zero_point,
                            ElementKind element) noexcept {
   if (trusted) return {};
   PLANCK_TRY(core::check_scale(plan, scale, compute_of(element)));
@@ -79,7 +80,7 @@ Result<void> check_qparams(std::string_view plan, bool trusted, double scale, st
 
 /// Runs the chosen kernel, or `reference(params)`, with parameters in the float kind's compute type.
 template <class Reference>
-void execute_elementwise(const PlanChoice& choice, const Stream& stream, const StridedLoop& loop, int inputs,
+void execute_elementwise(const PlanChoice& choice, const Stream& stream, StridedLoop& loop, int inputs,
                          const quantize::Params<double>& params, const Reference& reference) noexcept {
   const auto with = [&](const auto& p) {
     if (choice.kernel != nullptr) {
@@ -104,7 +105,7 @@ struct FakeQuantizeParts {
     return select_fake_quantize(kPlan, QuantizeKind::FakeQuantize, stream, d, preference, expected);
   }
 
-  static Result<void> check(OperandChecks& checks, const FakeQuantizeDescriptor& d,
+  static Status check(OperandChecks& checks, const FakeQuantizeDescriptor& d,
                             const FakeQuantizeArgs& a) noexcept {
     PLANCK_TRY(check_qparams(kPlan, d.trust_qparams, a.scale, a.zero_point, d.input_element));
     PLANCK_TRY(checks.add({"input", Role::Input, a.input, d.input_element, &d.shape}));
@@ -131,7 +132,7 @@ struct FakeQuantizeBackwardParts {
     return select_fake_quantize(kPlan, QuantizeKind::FakeQuantizeBackward, stream, d, preference, expected);
   }
 
-  static Result<void> check(OperandChecks& checks, const FakeQuantizeDescriptor& d,
+  static Status check(OperandChecks& checks, const FakeQuantizeDescriptor& d,
                             const FakeQuantizeBackwardArgs& a) noexcept {
     PLANCK_TRY(check_qparams(kPlan, d.trust_qparams, a.scale, a.zero_point, d.input_element));
     PLANCK_TRY(checks.add({"input", Role::Input, a.input, d.input_element, &d.shape}));
@@ -160,7 +161,7 @@ struct DequantizePerTensorParts {
     return select_dequantize(kPlan, QuantizeKind::DequantizePerTensor, stream, d, preference, expected);
   }
 
-  static Result<void> check(OperandChecks& checks, const DequantizePerTensorDescriptor& d,
+  static Status check(OperandChecks& checks, const DequantizePerTensorDescriptor& d,
                             const DequantizePerTensorArgs& a) noexcept {
     PLANCK_TRY(check_qparams(kPlan, d.trust_qparams, a.scale, a.zero_point, d.output_element));
     PLANCK_TRY(checks.add({"input", Role::Input, a.input, d.input_element, &d.shape}));
@@ -187,7 +188,7 @@ struct DequantizePerTensorBackwardParts {
     return select_dequantize(kPlan, QuantizeKind::DequantizePerTensorBackward, stream, d, preference, expected);
   }
 
-  static Result<void> check(OperandChecks& checks, const DequantizePerTensorDescriptor& d,
+  static Status check(OperandChecks& checks, const DequantizePerTensorDescriptor& d,
                             const DequantizePerTensorBackwardArgs& a) noexcept {
     PLANCK_TRY(check_qparams(kPlan, d.trust_qparams, a.scale, 0, d.output_element));
     PLANCK_TRY(checks.add({"d_output", Role::Input, a.d_output, d.output_element, &d.shape}));

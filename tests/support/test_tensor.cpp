@@ -101,17 +101,28 @@ void TestTensor::for_each(const Body& body) const {
   }
 }
 
-void TestTensor::fill(std::uint64_t seed, double unit) {
-  with_element(view_.element, [&]<class T>(T) {
+template <class Value>
+void TestTensor::fill_with(std::uint64_t seed, const Value& value) {
+  with_element(view_.element, [&]<class T>(T element) {
     for_each([&](std::int64_t i, std::byte* at) {
-      T value;
       if constexpr (std::is_integral_v<T>) {
-        value = static_cast<T>(mix(seed ^ static_cast<std::uint64_t>(i)));
+        element = static_cast<T>(mix(seed ^ static_cast<std::uint64_t>(i)));
       } else {
-        value = scalar::narrow<T>(test_value(seed, i, unit));
+        element = scalar::narrow<T>(value(i));
       }
-      std::memcpy(at, &value, sizeof value);
+      std::memcpy(at, &element, sizeof element);
     });
+  });
+}
+
+void TestTensor::fill(std::uint64_t seed, double unit) {
+  fill_with(seed, [&](std::int64_t i) { return test_value(seed, i, unit); });
+}
+
+void TestTensor::fill_ordinary(std::uint64_t seed, double unit) {
+  fill_with(seed, [&](std::int64_t i) {
+    const std::uint64_t r = mix(seed * 0x100000001B3ULL + static_cast<std::uint64_t>(i));
+    return (static_cast<double>(r >> 11) * 0x1p-52 - 1.0) * 200 * unit;
   });
 }
 

@@ -31,6 +31,8 @@ class TestTensor {
 
   /// Element i (in logical row-major order) becomes test_value(seed, i, unit), or a random code.
   void fill(std::uint64_t seed, double unit);
+  /// The same with ordinary values only, between -200 and 200 units: what benchmarks measure.
+  void fill_ordinary(std::uint64_t seed, double unit);
   /// The logical elements, row-major and packed.
   std::vector<std::byte> packed() const;
   void assign(const std::vector<std::byte>& packed);
@@ -50,6 +52,8 @@ class TestTensor {
   std::int64_t numel() const { return numel_; }
 
  private:
+  template <class Value>
+  void fill_with(std::uint64_t seed, const Value& value);
   /// body(i, address) for every logical index, row-major.
   template <class Body>
   void for_each(const Body& body) const;

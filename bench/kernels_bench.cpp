@@ -1,0 +1,87 @@
+// Every kernel of the list on 16 M elements, beside a copy of the same bytes; and the cost of a call on 64.
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+
+#include "interleaved.hpp"
+#include "support/op_cases.hpp"
+#include "support/test_tensor.hpp"
+
+namespace planck::bench {
+namespace {
+
+using test::Layout;
+using test::OpCase;
+using test::TestTensor;
+
+enum class Placement { Apart, InPlace, TransposedInput };
+
+void run_case(benchmark::State& state, const cpu::KernelRow& row, const Shape& shape, test::Broadcast broadcast,
+              Placement placement) {
+  const OpCase op_case = test::make_case(row, shape, broadcast);
+  const Stream stream = Stream::cpu();
+  const auto plan = op_case.select(stream, {});
+  if (!plan) return state.SkipWithError(plan.error().c_str());
+  std::vector<TestTensor> tensors;
+  test::Tensors views;
+  std::int64_t bytes = 0;
+  for (const auto& spec : op_case.tensors) {
+    const bool transposed = placement == Placement::TransposedInput && !spec.output;
+    tensors.emplace_back(spec.element, spec.shape, transposed ? Layout::Transposed : Layout::Contiguous);
+    if (!spec.output) tensors.back().fill_ordinary(tensors.size(), op_case.unit);
+    bytes += tensors.back().numel() * size_of(spec.element);
+  }
+  for (const TestTensor& tensor : tensors) views.push_back(tensor);
+  if (placement == Placement::InPlace) views.back() = views.front();
+  if (const auto first = (*plan)(views); !first) return state.SkipWithError(first.error().c_str());
+  run_interleaved(state, stream, bytes, [&] { static_cast<void>((*plan)(views)); });
+}
+
+void add(const char* group, const cpu::KernelRow& row, const Shape& shape, test::Broadcast broadcast,
+         Placement placement) {
+  benchmark::RegisterBenchmark((std::string(group) + "/" + test::name_of(row)).c_str(),
+                               [=](benchmark::State& state) { run_case(state, row, shape, broadcast, placement); })
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+/// What one call costs when there is next to nothing to do.
+void run_of_64(benchmark::State& state) {
+  std::vector<float> x(64, 1.0F);
+  std::vector<float> y(64);
+  const Stream stream = Stream::cpu();
+  const auto plan = FakeQuantizePlan<float>::select(stream, FakeQuantizeDescriptor::flat(64, -128, 127, ElementKind::F32));
+  const FakeQuantizeArgs args{view(x, {64}), 0.05, 3, view(y, {64})};
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(plan->run(stream, Workspace::none(), args));
+    benchmark::ClobberMemory();
+  }
+}
+
+}  // namespace
+}  // namespace planck::bench
+
+int main(int argc, char** argv) {
+  using namespace planck;
+  using bench::Placement;
+  using test::Broadcast;
+  const Shape large{4096, 4096};
+  for (const auto& row : test::kernel_list()) {
+    if (!row.terms) {
+      bench::add("16M", row, large, Broadcast::None, Placement::Apart);
+    } else {
+      bench::add("16M_to_scalar", row, large, Broadcast::Scalar, Placement::Apart);
+      bench::add("16M_to_rows", row, large, Broadcast::Rows, Placement::Apart);
+      bench::add("16M_to_columns", row, large, Broadcast::Columns, Placement::Apart);
+    }
+    if (row.op == static_cast<std::int32_t>(QuantizeKind::FakeQuantize) && row.category == OpCategory::Quantization) {
+      bench::add("16M_in_place", row, large, Broadcast::None, Placement::InPlace);
+      bench::add("16M_transposed", row, large, Broadcast::None, Placement::TransposedInput);
+    }
+  }
+  benchmark::RegisterBenchmark("64/FakeQuantizePlan_run", bench::run_of_64);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -6,12 +6,14 @@
 
 #include "core/checks.hpp"
 #include "core/select.hpp"
+#include "cpu/fp_env.hpp"
 #include "planck/plan.hpp"
 
 namespace planck::core {
 
 template <class Parts, class Descriptor, class Args>
 Status can_implement(const Descriptor& descriptor, const Args& args) noexcept {
+  const cpu::FpEnvironmentGuard guard;
   OperandChecks checks(Parts::kPlan);
   return Parts::check(checks, descriptor, args);
 }
@@ -19,6 +21,8 @@ Status can_implement(const Descriptor& descriptor, const Args& args) noexcept {
 template <class Parts, class Descriptor, class Args>
 Status run(const Descriptor& descriptor, const detail::PlanChoice& choice, const Stream& stream,
                  const Workspace& workspace, const Args& args) noexcept {
+  // From here on: scalars are rounded to C in the right environment too.
+  const cpu::FpEnvironmentGuard guard;
   PLANCK_TRY(check_device(Parts::kPlan, choice, stream));
   OperandChecks checks(Parts::kPlan);
   PLANCK_TRY(Parts::check(checks, descriptor, args));

@@ -63,7 +63,6 @@ bool run_if_small(SpanKernel kernel, const void* params, const StridedLoop& loop
     if (op.base == nullptr || (n > 1 && op.stride[0] != op.element_bytes)) return false;
     operands[k] = op.base;
   }
-  const FpEnvironmentGuard guard;
   kernel(params, operands, n, false);
   return true;
 }

@@ -1,5 +1,5 @@
-// Running the pieces of one operation on a stream: inline when small, otherwise through its executor, always
-// inside the floating-point environment that SPEC promises.
+// Running the pieces of one operation on a stream: inline when small, otherwise through its executor. The
+// caller has set the floating-point environment that SPEC promises for its own thread; workers set theirs.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,7 @@ template <class Body>
 void for_each_range(const Stream& stream, std::int64_t units, std::int64_t unit_bytes, const Body& body) noexcept {
   const std::int64_t bytes = units * std::max<std::int64_t>(unit_bytes, 1);
   const int threads = bytes < kInlineBytes ? 1 : stream.threads();
-  if (threads <= 1 || units <= 1) {
-    const FpEnvironmentGuard guard;
-    body(std::int64_t{0}, units);
-    return;
-  }
+  if (threads <= 1 || units <= 1) return body(std::int64_t{0}, units);
   struct Context {
     const Body& body;
     std::int64_t units;

@@ -335,7 +335,6 @@ void run_reduction(const Stream& stream, const Reduction& reduction, Workspace w
       worker.sum_part(unit % parts / p.parts, unit % parts % p.parts, memory);
     }
   });
-  const FpEnvironmentGuard guard;
   Worker worker(p);
   for (std::int64_t task = 0; task < p.tasks; ++task) {
     worker.start_task(task);

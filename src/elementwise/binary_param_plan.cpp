@@ -4,7 +4,6 @@
 
 #include "core/plan_parts.hpp"
 #include "cpu/elementwise.hpp"
-#include "cpu/fp_env.hpp"
 #include "cpu/reduce.hpp"
 #include "elementwise/binary_param_ops.hpp"
 
@@ -107,7 +106,6 @@ struct BinaryParamParts {
     if (a.weight) loop.add(*a.weight);
     loop.add(a.y);
     if (choice.kernel == nullptr) {
-      const cpu::FpEnvironmentGuard guard;
       elementwise::reference::forward(loop, d.kind, weight_of(d), d.element, d.param);
       return;
     }
@@ -188,7 +186,6 @@ struct BinaryParamBackwardParts {
     for (int k = 0; k < elementwise::gradients_of(weight_of(d)); ++k) loop.add_absent(compute);
     loop.add(*gradient(a, g));
     if (choice.kernel == nullptr) {
-      const cpu::FpEnvironmentGuard guard;
       elementwise::reference::backward_summed(loop, d.kind, weight_of(d), d.element, d.param, g);
       return;
     }
@@ -220,7 +217,6 @@ struct BinaryParamBackwardParts {
       }
     }
     if (choice.kernel == nullptr) {
-      const cpu::FpEnvironmentGuard guard;
       elementwise::reference::backward(loop, d.kind, weight_of(d), d.element, d.param);
       return;
     }

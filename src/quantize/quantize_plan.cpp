@@ -1,7 +1,6 @@
 // The quantise family's plans: checks, the choice of a kernel, and handing a strided loop to the engine.
 #include "core/plan_parts.hpp"
 #include "cpu/elementwise.hpp"
-#include "cpu/fp_env.hpp"
 #include "quantize/quantize_ops.hpp"
 
 namespace planck {
@@ -86,7 +85,6 @@ void execute_elementwise(const PlanChoice& choice, const Stream& stream, Strided
     if (choice.kernel != nullptr) {
       cpu::run_elementwise(stream, choice.kernel->span, &p, loop, inputs);
     } else {
-      const cpu::FpEnvironmentGuard guard;
       reference(static_cast<const void*>(&p));
     }
   };

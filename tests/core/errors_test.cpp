@@ -1,0 +1,310 @@
+// Every error text of the library, provoked through the public API; none may be left without a way to get it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <regex>
+#include <vector>
+
+#include "core/error_texts.hpp"
+#include "planck/planck.h"
+#include "planck/planck.hpp"
+
+namespace planck {
+namespace {
+
+using core::Text;
+
+const Stream kCpu = Stream::cpu();
+
+/// What a failing call left: from C++ or from the C ABI.
+struct Outcome {
+  int kind;
+  std::string message;
+};
+
+template <class T>
+Outcome outcome(const Result<T>& result) {
+  if (result) return {0, "no error"};
+  return {static_cast<int>(result.error().kind()), std::string(result.error().message())};
+}
+
+struct Floats {
+  std::vector<float> memory = std::vector<float>(64, 1.0F);
+  AnyTensorMut view(std::initializer_list<std::int64_t> shape, std::initializer_list<std::int64_t> stride,
+                    std::int64_t offset = 0) {
+    AnyTensorMut t{memory.data(), 64, offset, ElementKind::F32, Shape(shape), {}};
+    std::copy(stride.begin(), stride.end(), t.stride.begin());
+    return t;
+  }
+};
+
+FakeQuantizeDescriptor fake(Shape shape = {8}) { return {shape, -128, 127, ElementKind::F32, ScaleForm::Divide, false}; }
+
+Outcome select_fake(const std::function<void(FakeQuantizeDescriptor&)>& change, const PlanPreference& p = {},
+                    const Stream& stream = kCpu) {
+  FakeQuantizeDescriptor d = fake();
+  change(d);
+  return outcome(FakeQuantizePlan<>::select(stream, d, p));
+}
+
+Outcome run_fake(const Shape& shape, const std::function<void(FakeQuantizeArgs&)>& change,
+                 Workspace workspace = Workspace::none(), const Stream& stream = kCpu) {
+  const auto plan = FakeQuantizePlan<>::select(kCpu, fake(shape));
+  Floats x;
+  Floats y;
+  const std::vector<float> before = y.memory;
+  FakeQuantizeArgs args{x.view({8}, {1}), 0.1, 0, y.view({8}, {1})};
+  change(args);
+  const Outcome result = outcome(plan->run(stream, workspace, args));
+  EXPECT_EQ(y.memory, before) << "a failing run wrote to its output";
+  return result;
+}
+
+BinaryParamDescriptor lerp() {
+  BinaryParamDescriptor d;
+  d.shape = {4, 8};
+  d.weight_shape = Shape{1, 8};
+  return d;
+}
+
+Outcome run_lerp_backward(const std::function<void(BinaryParamBackwardArgs&)>& change, std::size_t missing_bytes = 0) {
+  const auto plan = BinaryParamBackwardPlan<>::select(kCpu, lerp());
+  Floats t[7];
+  BinaryParamBackwardArgs args{t[0].view({4, 8}, {8, 1}), t[1].view({4, 8}, {8, 1}), t[2].view({4, 8}, {8, 1}),
+                               t[3].view({1, 8}, {8, 1}), t[4].view({4, 8}, {8, 1}), t[5].view({4, 8}, {8, 1}),
+                               t[6].view({1, 8}, {8, 1})};
+  change(args);
+  std::vector<std::byte> workspace(plan->workspace_size() - missing_bytes);
+  return outcome(plan->run(kCpu, Workspace::of(workspace), args));
+}
+
+class EnvironmentVariable {
+ public:
+  EnvironmentVariable(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) saved_ = old;
+    setenv(name, value, 1);
+  }
+  ~EnvironmentVariable() {
+    if (saved_.empty()) {
+      unsetenv(name_);
+    } else {
+      setenv(name_, saved_.c_str(), 1);
+    }
+  }
+
+ private:
+  const char* name_;
+  std::string saved_;
+};
+
+Outcome select_with_isa(const char* isa) {
+  const EnvironmentVariable isa_variable("PLANCK_ISA", isa);
+  return select_fake([](auto&) {});
+}
+
+Outcome select_with_arch(ArchSku arch) {
+  PlanPreference p;
+  p.prefer_arch = arch;
+  return select_fake([](auto&) {}, p);
+}
+
+/// A way to get each text.
+const std::map<Text, std::function<Outcome()>>& provocations() {
+  static std::vector<std::byte> scratch(1024);
+  static const std::map<Text, std::function<Outcome()>> kAll = {
+      {Text::TypeParameterDiffers, [] { return outcome(FakeQuantizePlan<double>::select(kCpu, fake())); }},
+      {Text::ElementUnsupported, [] { return select_fake([](auto& d) { d.input_element = ElementKind::S32; }); }},
+      {Text::KindUnsupported,
+       [] {
+         BinaryParamDescriptor d = lerp();
+         d.kind = static_cast<BinaryKind>(7);
+         return outcome(BinaryParamPlan<>::select(kCpu, d));
+       }},
+      {Text::RankUnsupported, [] { return select_fake([](auto& d) { d.shape = {1, 1, 1, 1, 1, 1, 1, 1, 1}; }); }},
+      {Text::DeviceUnsupported, [] { return select_fake([](auto&) {}, {}, Stream::cuda(nullptr)); }},
+      {Text::BackendUnsupported,
+       [] {
+         PlanPreference p;
+         p.prefer_backend = BackendKind::Bespoke;
+         return select_fake([](auto&) {}, p);
+       }},
+      {Text::IsaUnknown, [] { return select_with_isa("avx9000"); }},
+      {Text::IsaUnsupported, [] { return select_with_arch(ArchSku::Sm80); }},
+      {Text::NegativeExtent, [] { return select_fake([](auto& d) { d.shape = {4, -1}; }); }},
+      {Text::SizeOverflow,
+       [] { return select_fake([](auto& d) { d.shape = {std::int64_t{1} << 31, std::int64_t{1} << 31}; }); }},
+      {Text::NotBroadcastable,
+       [] {
+         BinaryParamDescriptor d = lerp();
+         d.weight_shape = Shape{3, 8};
+         return outcome(BinaryParamPlan<>::select(kCpu, d));
+       }},
+      {Text::CodeRangeEmpty, [] { return select_fake([](auto& d) { d.q_min = 128; }); }},
+      {Text::CodeRangeTooWide, [] { return select_fake([](auto& d) { d.q_max = (1 << 20) + 1; }); }},
+      {Text::ScaleFormUnknown, [] { return select_fake([](auto& d) { d.scale_form = static_cast<ScaleForm>(2); }); }},
+      {Text::ElementDiffers, [] { return run_fake({8}, [](auto& a) { a.input.element = ElementKind::F16; }); }},
+      {Text::ShapeDiffers, [] { return run_fake({2, 4}, [](auto&) {}); }},
+      {Text::NullData, [] { return run_fake({8}, [](auto& a) { a.output.data = nullptr; }); }},
+      {Text::SpanOverflow, [] { return run_fake({8}, [](auto& a) { a.input.stride[0] = std::int64_t{1} << 61; }); }},
+      {Text::NotInjective, [] { return run_fake({8}, [](auto& a) { a.output.stride[0] = 0; }); }},
+      {Text::Overlap,
+       [] {
+         return run_fake({8}, [](auto& a) {
+           a.input.data = a.output.data;
+           a.input.offset = 1;
+         });
+       }},
+      {Text::SummedOverlap, [] { return run_lerp_backward([](auto& a) { a.weight->data = a.dw->data; }); }},
+      {Text::ArgumentMissing, [] { return run_lerp_backward([](auto& a) { a.a.reset(); }); }},
+      {Text::ArgumentUnexpected,
+       [] {
+         BinaryParamDescriptor d = lerp();
+         d.weight_shape.reset();
+         Floats t[3];
+         return outcome(BinaryParamPlan<>::select(kCpu, d)->run(
+             kCpu, Workspace::none(),
+             {t[0].view({4, 8}, {8, 1}), t[1].view({4, 8}, {8, 1}), t[2].view({1, 8}, {8, 1}),
+              t[2].view({4, 8}, {8, 1})}));
+       }},
+      {Text::NoOutput,
+       [] {
+         return run_lerp_backward([](auto& a) {
+           a.da.reset();
+           a.db.reset();
+           a.dw.reset();
+         });
+       }},
+      {Text::BadScale, [] { return run_fake({8}, [](auto& a) { a.scale = 1e-39; }); }},
+      {Text::BadZeroPoint, [] { return run_fake({8}, [](auto& a) { a.zero_point = (1 << 20) + 1; }); }},
+      {Text::WrongDevice, [] { return run_fake({8}, [](auto&) {}, Workspace::none(), Stream::cuda(nullptr)); }},
+      {Text::WorkspaceNull, [] { return run_fake({8}, [](auto&) {}, Workspace{nullptr, 16}); }},
+      {Text::WorkspaceOverlap,
+       [] { return run_fake({8}, [](auto& a) { a.input.data = scratch.data(); }, Workspace::of(scratch)); }},
+      {Text::NullStruct,
+       [] {
+         const planck_status status = planck_fake_quantize_run(nullptr, nullptr, nullptr, 0, nullptr);
+         return Outcome{status, planck_last_error_message()};
+       }},
+      {Text::Misaligned,
+       [] {
+         return run_fake({8}, [](auto& a) { a.input.data = static_cast<const std::byte*>(a.input.data) + 1; });
+       }},
+      {Text::WorkspaceTooSmall, [] { return run_lerp_backward([](auto&) {}, 1); }},
+      {Text::BufferTooSmall, [] { return run_fake({8}, [](auto& a) { a.input.offset = 60; }); }},
+  };
+  return kAll;
+}
+
+/// The template as a pattern: what stands in {} is some text.
+std::regex pattern_of(std::string_view text) {
+  std::string pattern;
+  while (!text.empty()) {
+    if (text.substr(0, 2) == "{}") {
+      pattern += ".+";
+      text.remove_prefix(2);
+      continue;
+    }
+    if (std::string_view("()[]{}.*+?^$|\\").find(text[0]) != std::string_view::npos) pattern += '\\';
+    pattern += text[0];
+    text.remove_prefix(1);
+  }
+  return std::regex(pattern);
+}
+
+TEST(Errors, EveryTextIsProduced) {
+  for (int i = 0; i < core::kTextCount; ++i) {
+    const auto text = static_cast<Text>(i);
+    const core::TextEntry& entry = core::entry(text);
+    ASSERT_TRUE(provocations().contains(text)) << "no test produces " << entry.name;
+    const Outcome outcome = provocations().at(text)();
+    EXPECT_EQ(outcome.kind, static_cast<int>(entry.kind)) << entry.name << ": " << outcome.message;
+    EXPECT_TRUE(std::regex_match(outcome.message, pattern_of(entry.text))) << entry.name << ": " << outcome.message;
+    EXPECT_TRUE(std::regex_search(outcome.message, std::regex("^[A-Z][A-Za-z]+Plan: "))) << outcome.message;
+    EXPECT_EQ(outcome.message.find("{}"), std::string::npos) << outcome.message;
+  }
+}
+
+TEST(Errors, MessagesNameArgumentAndValues) {
+  EXPECT_EQ(run_fake({8}, [](auto& a) { a.input.offset = 60; }).message,
+            "FakeQuantizePlan: input reaches elements 60 to 67 of a buffer of 64");
+  EXPECT_EQ(run_fake({2, 4}, [](auto&) {}).message,
+            "FakeQuantizePlan: input has shape [8] but the descriptor says [2, 4]");
+  EXPECT_EQ(select_fake([](auto& d) { d.input_element = static_cast<ElementKind>(42); }).message,
+            "FakeQuantizePlan: no kernel for input_element = 42");
+  EXPECT_EQ(run_fake({8}, [](auto& a) { a.scale = -2.5; }).message,
+            "FakeQuantizePlan: scale = -2.5 must be finite and at least 1.17549435e-38, the smallest normal f32");
+}
+
+TEST(Errors, CountsAreReal) {
+  const auto plan = FakeQuantizePlan<>::select(kCpu, fake());
+  Floats x;
+  Floats y;
+  FakeQuantizeArgs args{x.view({8}, {1}, 60), 0.1, 0, y.view({8}, {1})};
+  auto result = plan->run(kCpu, Workspace::none(), args);
+  EXPECT_EQ(result.error().needed(), 68);
+  EXPECT_EQ(result.error().got(), 64);
+  args.input = x.view({8}, {-1}, 3);  // reaches four elements before the buffer
+  result = plan->run(kCpu, Workspace::none(), args);
+  EXPECT_EQ(result.error().kind(), ErrorKind::BufferTooSmall);
+  EXPECT_EQ(result.error().needed(), 68);
+
+  const auto backward = BinaryParamBackwardPlan<>::select(kCpu, lerp());
+  ASSERT_GT(backward->workspace_size(), 0U);
+  std::vector<std::byte> small(backward->workspace_size() / 2);
+  Floats t[4];
+  const auto short_of = backward->run(kCpu, Workspace::of(small),
+                                      {t[0].view({4, 8}, {8, 1}), std::nullopt, std::nullopt,
+                                       t[1].view({1, 8}, {8, 1}), t[2].view({4, 8}, {8, 1}), std::nullopt, std::nullopt});
+  EXPECT_EQ(short_of.error().needed(), static_cast<std::int64_t>(backward->workspace_size()));
+  EXPECT_EQ(short_of.error().got(), static_cast<std::int64_t>(small.size()));
+}
+
+TEST(Errors, AliasingRuleAcceptsWhatItShould) {
+  const auto plan = FakeQuantizePlan<>::select(kCpu, fake());
+  Floats x;
+  const auto run = [&](const AnyTensorMut& in, const AnyTensorMut& out) {
+    return outcome(plan->run(kCpu, Workspace::none(), {in, 0.1, 0, out})).kind;
+  };
+  EXPECT_EQ(run(x.view({8}, {1}), x.view({8}, {1})), 0) << "in place";
+  EXPECT_EQ(run(x.view({8}, {2}), x.view({8}, {2}, 1)), 0) << "interleaved";
+  EXPECT_EQ(run(x.view({8}, {1}), x.view({8}, {1}, 8)), 0) << "neighbours";
+  EXPECT_EQ(run(x.view({8}, {1}), x.view({8}, {2})), 2) << "same start, other stride";
+  EXPECT_EQ(run(x.view({8}, {1}), x.view({8}, {-1}, 7)), 2) << "the same elements backwards";
+  EXPECT_EQ(run(x.view({8}, {0}), x.view({8}, {1}, 8)), 0) << "a broadcast input";
+  const auto matrix = FakeQuantizePlan<>::select(kCpu, fake({3, 4}));
+  EXPECT_EQ(outcome(matrix->run(kCpu, Workspace::none(),
+                                {x.view({3, 4}, {4, 1}), 0.1, 0, x.view({3, 4}, {3, 1}, 16)}))
+                .kind,
+            2)
+      << "rows of the output overlap each other";
+}
+
+TEST(Errors, EmptyTensorsNeedNoMemory) {
+  const auto plan = FakeQuantizePlan<>::select(kCpu, fake({4, 0}));
+  AnyTensorMut none{nullptr, 0, 0, ElementKind::F32, Shape{4, 0}, {}};
+  EXPECT_TRUE(plan->run(kCpu, Workspace::none(), {none, 0.1, 0, none}));
+}
+
+TEST(Errors, TrustedParametersAreNotChecked) {
+  FakeQuantizeDescriptor d = fake();
+  d.trust_qparams = true;
+  const auto plan = FakeQuantizePlan<>::select(kCpu, d);
+  Floats x;
+  Floats y;
+  EXPECT_TRUE(plan->run(kCpu, Workspace::none(), {x.view({8}, {1}), 0.0, 0, y.view({8}, {1})}));
+}
+
+TEST(Errors, LongMessagesAreCutNotOverrun) {
+  const std::string endless(5000, 'x');
+  const Error error(ErrorKind::Unsupported, endless);
+  EXPECT_EQ(error.message().size(), Error::kMaxMessage);
+  EXPECT_EQ(std::string(error.c_str()).size(), Error::kMaxMessage);
+  const std::string_view text = endless;
+  const Error made = core::make_error(Text::ElementUnsupported, {text, text, text});
+  EXPECT_EQ(made.message().size(), Error::kMaxMessage);
+}
+
+}  // namespace
+}  // namespace planck

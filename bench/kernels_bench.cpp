@@ -50,7 +50,8 @@ void run_of_64(benchmark::State& state) {
   std::vector<float> x(64, 1.0F);
   std::vector<float> y(64);
   const Stream stream = Stream::cpu();
-  const auto plan = FakeQuantizePlan<float>::select(stream, FakeQuantizeDescriptor::flat(64, -128, 127, ElementKind::F32));
+  const auto plan =
+      FakeQuantizePlan<float>::select(stream, FakeQuantizeDescriptor::flat(64, -128, 127, ElementKind::F32));
   const FakeQuantizeArgs args{view(x, {64}), 0.05, 3, view(y, {64})};
   for (auto _ : state) {
     benchmark::DoNotOptimize(plan->run(stream, Workspace::none(), args));

@@ -131,8 +131,8 @@ struct KernelRow;
 struct PlanChoice {
   Device device = Device::Cpu;
   KernelSku sku;
-  const KernelRow* kernel = nullptr;        ///< the elementwise kernel; null for the reference
-  const KernelRow* term_kernel = nullptr;   ///< the same with outputs in C, for summed gradients
+  const KernelRow* kernel = nullptr;       ///< the elementwise kernel; null for the reference
+  const KernelRow* term_kernel = nullptr;  ///< the same with outputs in C, for summed gradients
   std::size_t workspace_bytes = 0;
 };
 }  // namespace detail
@@ -179,18 +179,18 @@ class Plan {
 };
 
 /// The functions behind Plan that every operation declares; `Derived` is the operation's tag.
-#define PLANCK_DECLARE_OP(Name, Elements)                                                                         \
-  struct PLANCK_API Name##Op {                                                                                    \
-    using Descriptor = Name##Descriptor;                                                                          \
-    using Args = Name##Args;                                                                                      \
-    static constexpr std::size_t kElements = Elements;                                                            \
-    static Result<detail::PlanChoice> select(const Stream&, const Descriptor&, const PlanPreference&,             \
-                                             std::span<const ElementKind> expected) noexcept;                     \
-    static Result<void> can_implement(const Descriptor&, const detail::PlanChoice&, const Args&) noexcept;        \
-    static Result<void> run(const Descriptor&, const detail::PlanChoice&, const Stream&, Workspace, const Args&)  \
-        noexcept;                                                                                                 \
-  };                                                                                                              \
-  template <class... T>                                                                                           \
+#define PLANCK_DECLARE_OP(Name, Elements)                                                                  \
+  struct PLANCK_API Name##Op {                                                                             \
+    using Descriptor = Name##Descriptor;                                                                   \
+    using Args = Name##Args;                                                                               \
+    static constexpr std::size_t kElements = Elements;                                                     \
+    static Result<detail::PlanChoice> select(const Stream&, const Descriptor&, const PlanPreference&,      \
+                                             std::span<const ElementKind> expected) noexcept;              \
+    static Result<void> can_implement(const Descriptor&, const detail::PlanChoice&, const Args&) noexcept; \
+    static Result<void> run(const Descriptor&, const detail::PlanChoice&, const Stream&, Workspace,        \
+                            const Args&) noexcept;                                                         \
+  };                                                                                                       \
+  template <class... T>                                                                                    \
   using Name##Plan = Plan<Name##Op, T...>
 
 }  // namespace planck

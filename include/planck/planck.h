@@ -50,7 +50,8 @@ typedef enum planck_device { PLANCK_CPU = 0, PLANCK_CUDA = 1 } planck_device;
 
 /* A strided view. Element (i0, i1, ...) is data[offset + i0*strides[0] + i1*strides[1] + ...], counted in
  * elements. strides may be NULL: row-major. A DLTensor d of element size n converts in one line:
- *   planck_tensor t = {d.data, element, d.ndim, d.shape, d.strides, (int64_t)d.byte_offset / n, PLANCK_CAPACITY_UNKNOWN};
+ *   planck_tensor t = {d.data, element, d.ndim, d.shape, d.strides, (int64_t)d.byte_offset / n,
+ * PLANCK_CAPACITY_UNKNOWN};
  */
 typedef struct planck_tensor {
   void* data;
@@ -67,7 +68,8 @@ typedef struct planck_shape {
   const int64_t* extents;
 } planck_shape;
 
-/* Runs piece(context, i) once for each i in [0, count) on at most max_threads threads, and returns when all are done. */
+/* Runs piece(context, i) once for each i in [0, count) on at most max_threads threads, and returns when all are done.
+ */
 typedef void (*planck_for_each)(void* executor, int64_t count, int32_t max_threads,
                                 void (*piece)(void* context, int64_t index), void* context);
 

@@ -32,7 +32,7 @@ struct FakeQuantizeDescriptor {
 /// `output` may be the same view as `input`.
 struct FakeQuantizeArgs {
   AnyTensorRef input;
-  double scale = 1.0;  ///< rounded to C; finite, at least C's smallest normal number
+  double scale = 1.0;           ///< rounded to C; finite, at least C's smallest normal number
   std::int64_t zero_point = 0;  ///< |zp| <= 2^20
   AnyTensorMut output;
 };

@@ -22,7 +22,8 @@ class PLANCK_API Executor {
   virtual ~Executor() = default;
   /// How many pieces may run at once (at least 1).
   virtual int concurrency() const noexcept = 0;
-  /// Calls piece(context, i) once for each i in [0, count), on at most max_threads threads, and returns when all are done.
+  /// Calls piece(context, i) once for each i in [0, count), on at most max_threads threads, and returns when all are
+  /// done.
   virtual void for_each(std::int64_t count, int max_threads, Piece piece, void* context) noexcept = 0;
 
   /// The default: oneTBB's workers. In a child forked after its first use it runs on the calling thread alone.

@@ -131,14 +131,8 @@ struct BasicTensor {
   }
 
   operator AnyTensorRef() const noexcept { return erase<AnyTensorRef>(); }
-  operator AnyTensorMut() const noexcept
-    requires(!std::is_const_v<T>)
-  {
-    return erase<AnyTensorMut>();
-  }
-  operator BasicTensor<const T, N>() const noexcept
-    requires(!std::is_const_v<T>)
-  {
+  operator AnyTensorMut() const noexcept requires(!std::is_const_v<T>) { return erase<AnyTensorMut>(); }
+  operator BasicTensor<const T, N>() const noexcept requires(!std::is_const_v<T>) {
     return {data, shape, stride, offset};
   }
 

@@ -146,12 +146,9 @@ BinaryParamArgs translate(Translator& t, const planck_binary_param_args& a) noex
 }
 
 BinaryParamBackwardArgs translate(Translator& t, const planck_binary_param_backward_args& a) noexcept {
-  return {t.tensor("dy", a.dy),
-          t.optional_tensor("a", a.a),
-          t.optional_tensor("b", a.b),
-          t.optional_tensor("weight", a.weight),
-          t.optional_tensor("da", a.da),
-          t.optional_tensor("db", a.db),
+  return {t.tensor("dy", a.dy),          t.optional_tensor("a", a.a),
+          t.optional_tensor("b", a.b),   t.optional_tensor("weight", a.weight),
+          t.optional_tensor("da", a.da), t.optional_tensor("db", a.db),
           t.optional_tensor("dw", a.dw)};
 }
 
@@ -182,30 +179,31 @@ const char* planck_last_error_message(void) { return planck::last_error.c_str();
 int32_t planck_last_backend_code(void) { return planck::last_error.backend_code(); }
 
 #define PLANCK_DEFINE_C_OP(op, Name)                                                                                  \
-  planck_status planck_##op##_run(const planck_##op##_descriptor* descriptor, const planck_##op##_args* args,       \
-                                  void* workspace, size_t workspace_bytes, planck_stream* stream) {                 \
+  planck_status planck_##op##_run(const planck_##op##_descriptor* descriptor, const planck_##op##_args* args,         \
+                                  void* workspace, size_t workspace_bytes, planck_stream* stream) {                   \
     return planck::with_plan<planck::Name##Op>(                                                                       \
         #Name "Plan", descriptor, args, true, stream,                                                                 \
-        [&](const planck::Stream& s, const auto& plan, const auto& a) noexcept {                                    \
-          return planck::status_of(plan.run(s, {workspace, workspace_bytes}, a));                                   \
-        });                                                                                                         \
-  }                                                                                                                 \
-  planck_status planck_##op##_can_implement(const planck_##op##_descriptor* descriptor,                             \
-                                            const planck_##op##_args* args, planck_stream* stream) {                \
-    return planck::with_plan<planck::Name##Op>(#Name "Plan", descriptor, args, true, stream,                            \
-                                             [&](const planck::Stream&, const auto& plan, const auto& a) noexcept { \
-                                               return planck::status_of(plan.can_implement(a));                     \
-                                             });                                                                    \
-  }                                                                                                                 \
-  planck_status planck_##op##_workspace_size(const planck_##op##_descriptor* descriptor, planck_stream* stream,     \
-                                             size_t* bytes) {                                                       \
-    if (bytes == nullptr) return planck::report(planck::core::make_error(planck::core::Text::NullStruct, {#Name "Plan", "bytes"})); \
-    return planck::with_plan<planck::Name##Op>(                                                                       \
-        #Name "Plan", descriptor, static_cast<const planck_##op##_args*>(nullptr), false, stream,                     \
-        [&](const planck::Stream&, const auto& plan, const auto&) noexcept {                                        \
-          *bytes = plan.workspace_size();                                                                           \
-          return PLANCK_OK;                                                                                         \
-        });                                                                                                         \
+        [&](const planck::Stream& s, const auto& plan, const auto& a) noexcept {                                      \
+          return planck::status_of(plan.run(s, {workspace, workspace_bytes}, a));                                     \
+        });                                                                                                           \
+  }                                                                                                                   \
+  planck_status planck_##op##_can_implement(const planck_##op##_descriptor* descriptor,                               \
+                                            const planck_##op##_args* args, planck_stream* stream) {                  \
+    return planck::with_plan<planck::Name##Op>(#Name "Plan", descriptor, args, true, stream,                          \
+                                               [&](const planck::Stream&, const auto& plan, const auto& a) noexcept { \
+                                                 return planck::status_of(plan.can_implement(a));                     \
+                                               });                                                                    \
+  }                                                                                                                   \
+  planck_status planck_##op##_workspace_size(const planck_##op##_descriptor* descriptor, planck_stream* stream,       \
+                                             size_t* bytes) {                                                         \
+    if (bytes == nullptr)                                                                                             \
+      return planck::report(planck::core::make_error(planck::core::Text::NullStruct, {#Name "Plan", "bytes"}));       \
+    return planck::with_plan<planck::Name##Op>(#Name "Plan", descriptor,                                              \
+                                               static_cast<const planck_##op##_args*>(nullptr), false, stream,        \
+                                               [&](const planck::Stream&, const auto& plan, const auto&) noexcept {   \
+                                                 *bytes = plan.workspace_size();                                      \
+                                                 return PLANCK_OK;                                                    \
+                                               });                                                                    \
   }
 
 PLANCK_DEFINE_C_OP(fake_quantize, FakeQuantize)

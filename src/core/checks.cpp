@@ -84,8 +84,7 @@ Status check_shape(std::string_view plan, std::string_view name, const Shape& sh
   return {};
 }
 
-Status check_broadcast(std::string_view plan, std::string_view name, const Shape& small,
-                             const Shape& shape) noexcept {
+Status check_broadcast(std::string_view plan, std::string_view name, const Shape& small, const Shape& shape) noexcept {
   PLANCK_TRY(check_shape(plan, name, small));
   const int missing = shape.rank() - small.rank();
   bool fits = missing >= 0;
@@ -95,7 +94,7 @@ Status check_broadcast(std::string_view plan, std::string_view name, const Shape
 }
 
 Status check_type_parameter(std::string_view plan, std::string_view field, std::span<const ElementKind> expected,
-                                  std::size_t index, ElementKind element) noexcept {
+                            std::size_t index, ElementKind element) noexcept {
   if (index < expected.size() && expected[index] != element) {
     return fail(Text::TypeParameterDiffers, {plan, printable(expected[index]), field, printable(element)});
   }
@@ -144,7 +143,8 @@ Status OperandChecks::add(const Operand& operand) noexcept {
     return fail(Text::SpanOverflow, {plan_, operand.name, view.shape, strides_of(view), view.offset});
   }
   if (view.capacity != kUnknownCapacity && (lowest < 0 || highest >= view.capacity)) {
-    const std::int64_t needed = std::max(highest + 1, lowest < 0 ? view.capacity : 0) - std::min<std::int64_t>(lowest, 0);
+    const std::int64_t needed =
+        std::max(highest + 1, lowest < 0 ? view.capacity : 0) - std::min<std::int64_t>(lowest, 0);
     return fail(Text::BufferTooSmall, {plan_, operand.name, lowest, highest, view.capacity}, needed, view.capacity);
   }
   if (operand.role != Role::Input && !injective(view)) {

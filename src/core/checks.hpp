@@ -17,12 +17,11 @@ namespace planck::core {
 Status check_shape(std::string_view plan, std::string_view name, const Shape& shape) noexcept;
 
 /// `small` repeats to `shape`: right-aligned, each extent equal or 1.
-Status check_broadcast(std::string_view plan, std::string_view name, const Shape& small,
-                             const Shape& shape) noexcept;
+Status check_broadcast(std::string_view plan, std::string_view name, const Shape& small, const Shape& shape) noexcept;
 
 /// A typed plan's parameter against the descriptor's field; nothing to do for an untyped plan.
 Status check_type_parameter(std::string_view plan, std::string_view field, std::span<const ElementKind> expected,
-                                  std::size_t index, ElementKind element) noexcept;
+                            std::size_t index, ElementKind element) noexcept;
 
 /// Scale and zero point as SPEC section 3 wants them; `compute` is C.
 Status check_scale(std::string_view plan, double scale, ElementKind compute) noexcept;

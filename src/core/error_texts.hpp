@@ -36,8 +36,8 @@ class TextValue {
   TextValue(const char* text) noexcept : TextValue(std::string_view(text)) {}
   TextValue(double number) noexcept : kind_(Kind::Real), real_(number) {}
   template <class I>
-    requires std::is_integral_v<I>
-  TextValue(I number) noexcept : kind_(Kind::Integer), integer_(static_cast<std::int64_t>(number)) {}
+  requires std::is_integral_v<I> TextValue(I number)
+  noexcept : kind_(Kind::Integer), integer_(static_cast<std::int64_t>(number)) {}
   TextValue(const Shape& shape) noexcept : kind_(Kind::List), list_(shape) {}
 
   /// Writes at most `room` characters and returns how many.
@@ -88,7 +88,8 @@ class [[nodiscard]] Status {
 };
 
 /// Makes the error, keeps it as this thread's pending one, and is ready to return.
-Failure fail(Text text, std::initializer_list<TextValue> values, std::int64_t needed = 0, std::int64_t got = 0) noexcept;
+Failure fail(Text text, std::initializer_list<TextValue> values, std::int64_t needed = 0,
+             std::int64_t got = 0) noexcept;
 
 /// "f32" or, for a number that names no kind, the number itself.
 TextValue printable(ElementKind kind) noexcept;
@@ -96,8 +97,8 @@ TextValue printable(ElementKind kind) noexcept;
 }  // namespace planck::core
 
 /// Returns the failure of a Status expression from the enclosing function.
-#define PLANCK_TRY(expression)                                                                         \
-  do {                                                                                                 \
-    if (const ::planck::core::Status planck_status_ = (expression); !planck_status_) [[unlikely]]      \
-      return planck_status_.failure();                                                                 \
+#define PLANCK_TRY(expression)                                                                    \
+  do {                                                                                            \
+    if (const ::planck::core::Status planck_status_ = (expression); !planck_status_) [[unlikely]] \
+      return planck_status_.failure();                                                            \
   } while (false)

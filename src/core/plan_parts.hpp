@@ -20,7 +20,7 @@ Status can_implement(const Descriptor& descriptor, const Args& args) noexcept {
 
 template <class Parts, class Descriptor, class Args>
 Status run(const Descriptor& descriptor, const detail::PlanChoice& choice, const Stream& stream,
-                 const Workspace& workspace, const Args& args) noexcept {
+           const Workspace& workspace, const Args& args) noexcept {
   // From here on: scalars are rounded to C in the right environment too.
   const cpu::FpEnvironmentGuard guard;
   PLANCK_TRY(check_device(Parts::kPlan, choice, stream));
@@ -34,17 +34,17 @@ Status run(const Descriptor& descriptor, const detail::PlanChoice& choice, const
 }  // namespace planck::core
 
 /// Defines the functions that PLANCK_DECLARE_OP declared, from NameParts.
-#define PLANCK_DEFINE_OP(Name)                                                                                       \
-  Result<detail::PlanChoice> Name##Op::select(const Stream& stream, const Descriptor& descriptor,                    \
-                                              const PlanPreference& preference,                                      \
-                                              std::span<const ElementKind> expected) noexcept {                      \
-    return Name##Parts::select(stream, descriptor, preference, expected);                                            \
-  }                                                                                                                  \
-  Result<void> Name##Op::can_implement(const Descriptor& descriptor, const detail::PlanChoice&,                      \
-                                       const Args& args) noexcept {                                                  \
-    return core::can_implement<Name##Parts>(descriptor, args);                                                       \
-  }                                                                                                                  \
-  Result<void> Name##Op::run(const Descriptor& descriptor, const detail::PlanChoice& choice, const Stream& stream,   \
-                             Workspace workspace, const Args& args) noexcept {                                       \
-    return core::run<Name##Parts>(descriptor, choice, stream, workspace, args);                                      \
+#define PLANCK_DEFINE_OP(Name)                                                                                     \
+  Result<detail::PlanChoice> Name##Op::select(const Stream& stream, const Descriptor& descriptor,                  \
+                                              const PlanPreference& preference,                                    \
+                                              std::span<const ElementKind> expected) noexcept {                    \
+    return Name##Parts::select(stream, descriptor, preference, expected);                                          \
+  }                                                                                                                \
+  Result<void> Name##Op::can_implement(const Descriptor& descriptor, const detail::PlanChoice&,                    \
+                                       const Args& args) noexcept {                                                \
+    return core::can_implement<Name##Parts>(descriptor, args);                                                     \
+  }                                                                                                                \
+  Result<void> Name##Op::run(const Descriptor& descriptor, const detail::PlanChoice& choice, const Stream& stream, \
+                             Workspace workspace, const Args& args) noexcept {                                     \
+    return core::run<Name##Parts>(descriptor, choice, stream, workspace, args);                                    \
   }

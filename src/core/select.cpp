@@ -68,8 +68,7 @@ Result<ArchDecision> decide_arch(std::string_view plan, const PlanPreference& pr
     return ArchDecision{*std::find_if(known.begin(), known.end(), cpu::supported), "the best this machine has"};
   }
   if (!cpu::supported(decision.arch)) {
-    return fail(Text::IsaUnsupported,
-                {plan, decision.reason, to_string(decision.arch), std::string_view(ArchList())});
+    return fail(Text::IsaUnsupported, {plan, decision.reason, to_string(decision.arch), std::string_view(ArchList())});
   }
   return decision;
 }

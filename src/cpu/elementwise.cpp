@@ -85,7 +85,8 @@ void run_elementwise(const Stream& stream, SpanKernel kernel, const void* params
   // Multiples of 64 elements keep unit borders off shared cache lines for every element size.
   const std::int64_t unit_elements = std::max<std::int64_t>(SpanRunner::kScratch, kUnitBytes / element_bytes & ~63);
   const std::int64_t unit_columns = std::min(columns, unit_elements);
-  std::int64_t unit_rows = std::min(rows, std::max<std::int64_t>(1, unit_elements / std::max<std::int64_t>(1, columns)));
+  std::int64_t unit_rows =
+      std::min(rows, std::max<std::int64_t>(1, unit_elements / std::max<std::int64_t>(1, columns)));
   if (unit_rows > SpanRunner::kTileRows) unit_rows -= unit_rows % SpanRunner::kTileRows;
   if (rows > 1 && unit_rows < SpanRunner::kTileRows) unit_rows = std::min(rows, SpanRunner::kTileRows);
   const std::int64_t column_units = ceil_div(columns, unit_columns);

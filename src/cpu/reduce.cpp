@@ -29,11 +29,11 @@ struct Problem {
   const Reduction* reduction;
   StridedLoop loop;
   int kept = 0;
-  bool columns = false;         ///< the last kept dimension is walked as columns
-  std::int64_t sums = 1;        ///< elements of the gradient
-  std::int64_t width = 1;       ///< sums that advance side by side in one task
-  std::int64_t row_tasks = 1;   ///< combinations of kept indices that are no columns
-  std::int64_t tasks = 1;       ///< row_tasks × column blocks
+  bool columns = false;        ///< the last kept dimension is walked as columns
+  std::int64_t sums = 1;       ///< elements of the gradient
+  std::int64_t width = 1;      ///< sums that advance side by side in one task
+  std::int64_t row_tasks = 1;  ///< combinations of kept indices that are no columns
+  std::int64_t tasks = 1;      ///< row_tasks × column blocks
   // A part is one canonical block of split_level in split_dim, at one index combination of the reduced
   // dimensions before it.
   int split_dim = 0;
@@ -328,13 +328,14 @@ void run_reduction(const Stream& stream, const Reduction& reduction, Workspace w
     return;
   }
   const std::int64_t parts = p.outer * p.parts;
-  for_each_range(stream, p.tasks * parts, bytes / (p.tasks * parts), [&](std::int64_t begin, std::int64_t end) noexcept {
-    Worker worker(p);
-    for (std::int64_t unit = begin; unit < end; ++unit) {
-      worker.start_task(unit / parts);
-      worker.sum_part(unit % parts / p.parts, unit % parts % p.parts, memory);
-    }
-  });
+  for_each_range(stream, p.tasks * parts, bytes / (p.tasks * parts),
+                 [&](std::int64_t begin, std::int64_t end) noexcept {
+                   Worker worker(p);
+                   for (std::int64_t unit = begin; unit < end; ++unit) {
+                     worker.start_task(unit / parts);
+                     worker.sum_part(unit % parts / p.parts, unit % parts % p.parts, memory);
+                   }
+                 });
   Worker worker(p);
   for (std::int64_t task = 0; task < p.tasks; ++task) {
     worker.start_task(task);

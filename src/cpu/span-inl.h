@@ -100,7 +100,8 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
     void* copies[kInputs + kOutputs];
     for (int k = 0; k < kInputs + kOutputs; ++k) {
       copies[k] = padded[k];
-      if (k < kInputs) std::memcpy(padded[k], at(operands[k], i * kSizes[k]), static_cast<std::size_t>(count * kSizes[k]));
+      if (k < kInputs)
+        std::memcpy(padded[k], at(operands[k], i * kSizes[k]), static_cast<std::size_t>(count * kSizes[k]));
     }
     full_steps<false>(kernel, copies, 0, step_elements());
     for (int k = kInputs; k < kInputs + kOutputs; ++k) {

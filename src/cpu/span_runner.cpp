@@ -46,8 +46,8 @@ void copy_rectangle(std::int64_t size, const std::byte* from, std::int64_t from_
 
 }  // namespace
 
-SpanRunner::SpanRunner(SpanKernel kernel, const void* params, const core::StridedLoop& loop, int inputs,
-                       int outputs, int column_dim, int row_dim, bool streamed) noexcept
+SpanRunner::SpanRunner(SpanKernel kernel, const void* params, const core::StridedLoop& loop, int inputs, int outputs,
+                       int column_dim, int row_dim, bool streamed) noexcept
     : kernel_(kernel), params_(params), inputs_(inputs), operands_(inputs + outputs), streamed_(streamed) {
   for (int k = 0; k < operands_; ++k) {
     const core::LoopOperand& op = loop.operand[k];

@@ -81,8 +81,9 @@ struct BinaryParamParts {
   }
 
   static Status check_weight(std::string_view plan, OperandChecks& checks, const BinaryParamDescriptor& d,
-                                   const std::optional<AnyTensorRef>& weight) noexcept {
-    if (d.weight_shape && !weight) return fail(Text::ArgumentMissing, {plan, "weight", "a descriptor with weight_shape"});
+                             const std::optional<AnyTensorRef>& weight) noexcept {
+    if (d.weight_shape && !weight)
+      return fail(Text::ArgumentMissing, {plan, "weight", "a descriptor with weight_shape"});
     if (!d.weight_shape && weight) {
       return fail(Text::ArgumentUnexpected, {plan, "weight", "the descriptor has no weight_shape"});
     }
@@ -135,7 +136,7 @@ struct BinaryParamBackwardParts {
   }
 
   static Status check(OperandChecks& checks, const BinaryParamDescriptor& d,
-                            const BinaryParamBackwardArgs& a) noexcept {
+                      const BinaryParamBackwardArgs& a) noexcept {
     if (!a.da && !a.db && !a.dw) return fail(Text::NoOutput, {kPlan, "da, db, dw"});
     if (a.dw && !d.weight_shape) {
       return fail(Text::ArgumentUnexpected, {kPlan, "dw", "the descriptor has no weight_shape"});
@@ -157,7 +158,8 @@ struct BinaryParamBackwardParts {
   }
 
   /// The loop with the inputs that the wanted gradients read; the others are absent and cost nothing.
-  static StridedLoop input_loop(const BinaryParamDescriptor& d, const BinaryParamBackwardArgs& a, const Wanted& wanted) {
+  static StridedLoop input_loop(const BinaryParamDescriptor& d, const BinaryParamBackwardArgs& a,
+                                const Wanted& wanted) {
     const auto add = [&](StridedLoop& loop, const std::optional<AnyTensorRef>& view, bool needed) {
       if (needed) {
         loop.add(*view);
@@ -220,9 +222,8 @@ struct BinaryParamBackwardParts {
       elementwise::reference::backward(loop, d.kind, weight_of(d), d.element, d.param);
       return;
     }
-    with_params(d, [&](const auto& params) {
-      cpu::run_elementwise(stream, choice.kernel->span, &params, loop, inputs);
-    });
+    with_params(d,
+                [&](const auto& params) { cpu::run_elementwise(stream, choice.kernel->span, &params, loop, inputs); });
   }
 };
 

@@ -24,8 +24,8 @@ PLANCK_MATH auto narrow_bf16(F x) {
 template <class U>
 PLANCK_MATH auto widen_f16(U h) {
   const U sign = shift_left<16>(h & U(0x8000U));
-  const U magnitude = shift_left<13>(h & U(0x7FFFU));     // exponent and fraction where f32 has them
-  const U normal = magnitude + U((127U - 15U) << 23);     // exponent re-biased
+  const U magnitude = shift_left<13>(h & U(0x7FFFU));       // exponent and fraction where f32 has them
+  const U normal = magnitude + U((127U - 15U) << 23);       // exponent re-biased
   const U special = normal + U((255U - 31U - 112U) << 23);  // infinity and NaN: exponent 31 becomes 255
   // Subnormal: 2^-14 * (1 + fraction) - 2^-14 is exact, and needs no subnormal f32 on the way.
   const U unit = U(113U << 23);

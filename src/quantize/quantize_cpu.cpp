@@ -88,8 +88,14 @@ template <class Kernel>
 constexpr KernelRow row(QuantizeKind kind, ElementKind element, std::optional<ElementKind> aux = {},
                         ScaleForm form = ScaleForm::Divide) {
   const bool backward = kind == QuantizeKind::FakeQuantizeBackward || kind == QuantizeKind::DequantizePerTensorBackward;
-  return {OpCategory::Quantization, static_cast<std::int32_t>(kind), backward, static_cast<std::int32_t>(form), false,
-          element, aux, &Span<Kernel>::run};
+  return {OpCategory::Quantization,
+          static_cast<std::int32_t>(kind),
+          backward,
+          static_cast<std::int32_t>(form),
+          false,
+          element,
+          aux,
+          &Span<Kernel>::run};
 }
 
 // clang-format off

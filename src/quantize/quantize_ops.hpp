@@ -26,8 +26,7 @@ struct Params {
         hi(static_cast<C>(q_max - zero_point_)) {}
 
   /// The same run in a narrower C: the scale is rounded first, the reciprocal taken of what it became.
-  explicit Params(const Params<double>& wide)
-    requires std::is_same_v<C, float>
+  explicit Params(const Params<double>& wide) requires std::is_same_v<C, float>
       : scale(static_cast<C>(wide.scale)),
         inverse(C(1) / scale),
         zero_point(static_cast<C>(wide.zero_point)),

@@ -22,9 +22,14 @@ core::KernelRequest request_for(std::string_view plan, QuantizeKind kind, bool b
   core::KernelRequest request;
   request.plan = plan;
   request.rows = cpu::quantize_kernels;
-  request.kernel = {OpCategory::Quantization,        static_cast<std::int32_t>(kind), backward,
-                    static_cast<std::int32_t>(form), false,                           element,
-                    aux,                             nullptr};
+  request.kernel = {OpCategory::Quantization,
+                    static_cast<std::int32_t>(kind),
+                    backward,
+                    static_cast<std::int32_t>(form),
+                    false,
+                    element,
+                    aux,
+                    nullptr};
   request.precision = core::precision_of(element, false);
   return request;
 }
@@ -71,7 +76,7 @@ Result<PlanChoice> select_dequantize(std::string_view plan, QuantizeKind kind, c
 }
 
 Status check_qparams(std::string_view plan, bool trusted, double scale, std::int64_t zero_point,
-                           ElementKind element) noexcept {
+                     ElementKind element) noexcept {
   if (trusted) return {};
   PLANCK_TRY(core::check_scale(plan, scale, compute_of(element)));
   return core::check_zero_point(plan, zero_point);
@@ -103,8 +108,7 @@ struct FakeQuantizeParts {
     return select_fake_quantize(kPlan, QuantizeKind::FakeQuantize, stream, d, preference, expected);
   }
 
-  static Status check(OperandChecks& checks, const FakeQuantizeDescriptor& d,
-                            const FakeQuantizeArgs& a) noexcept {
+  static Status check(OperandChecks& checks, const FakeQuantizeDescriptor& d, const FakeQuantizeArgs& a) noexcept {
     PLANCK_TRY(check_qparams(kPlan, d.trust_qparams, a.scale, a.zero_point, d.input_element));
     PLANCK_TRY(checks.add({"input", Role::Input, a.input, d.input_element, &d.shape}));
     PLANCK_TRY(checks.add({"output", Role::Output, a.output, d.input_element, &d.shape}));
@@ -131,7 +135,7 @@ struct FakeQuantizeBackwardParts {
   }
 
   static Status check(OperandChecks& checks, const FakeQuantizeDescriptor& d,
-                            const FakeQuantizeBackwardArgs& a) noexcept {
+                      const FakeQuantizeBackwardArgs& a) noexcept {
     PLANCK_TRY(check_qparams(kPlan, d.trust_qparams, a.scale, a.zero_point, d.input_element));
     PLANCK_TRY(checks.add({"input", Role::Input, a.input, d.input_element, &d.shape}));
     PLANCK_TRY(checks.add({"d_output", Role::Input, a.d_output, d.input_element, &d.shape}));
@@ -160,7 +164,7 @@ struct DequantizePerTensorParts {
   }
 
   static Status check(OperandChecks& checks, const DequantizePerTensorDescriptor& d,
-                            const DequantizePerTensorArgs& a) noexcept {
+                      const DequantizePerTensorArgs& a) noexcept {
     PLANCK_TRY(check_qparams(kPlan, d.trust_qparams, a.scale, a.zero_point, d.output_element));
     PLANCK_TRY(checks.add({"input", Role::Input, a.input, d.input_element, &d.shape}));
     PLANCK_TRY(checks.add({"output", Role::Output, a.output, d.output_element, &d.shape}));
@@ -187,7 +191,7 @@ struct DequantizePerTensorBackwardParts {
   }
 
   static Status check(OperandChecks& checks, const DequantizePerTensorDescriptor& d,
-                            const DequantizePerTensorBackwardArgs& a) noexcept {
+                      const DequantizePerTensorBackwardArgs& a) noexcept {
     PLANCK_TRY(check_qparams(kPlan, d.trust_qparams, a.scale, 0, d.output_element));
     PLANCK_TRY(checks.add({"d_output", Role::Input, a.d_output, d.output_element, &d.shape}));
     PLANCK_TRY(checks.add({"d_input", Role::Output, a.d_input, d.output_element, &d.shape}));

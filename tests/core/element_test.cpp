@@ -1,12 +1,12 @@
 // f16 and bf16 conversions: every pattern, every rounding boundary, one rounding from f64.
+#include "planck/element.hpp"
+
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-
-#include "planck/element.hpp"
 
 namespace planck {
 namespace {

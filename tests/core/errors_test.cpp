@@ -40,7 +40,9 @@ struct Floats {
   }
 };
 
-FakeQuantizeDescriptor fake(Shape shape = {8}) { return {shape, -128, 127, ElementKind::F32, ScaleForm::Divide, false}; }
+FakeQuantizeDescriptor fake(Shape shape = {8}) {
+  return {shape, -128, 127, ElementKind::F32, ScaleForm::Divide, false};
+}
 
 Outcome select_fake(const std::function<void(FakeQuantizeDescriptor&)>& change, const PlanPreference& p = {},
                     const Stream& stream = kCpu) {
@@ -132,9 +134,13 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
        }},
       {Text::IsaUnknown, [] { return select_with_isa("avx9000"); }},
       {Text::IsaUnsupported, [] { return select_with_arch(ArchSku::Sm80); }},
-      {Text::NegativeExtent, [] { return select_fake([](auto& d) { d.shape = {4, -1}; }); }},
+      {Text::NegativeExtent, [] { return select_fake([](auto& d) {
+                                    d.shape = {4, -1};
+                                  }); }},
       {Text::SizeOverflow,
-       [] { return select_fake([](auto& d) { d.shape = {std::int64_t{1} << 31, std::int64_t{1} << 31}; }); }},
+       [] { return select_fake([](auto& d) {
+              d.shape = {std::int64_t{1} << 31, std::int64_t{1} << 31};
+            }); }},
       {Text::NotBroadcastable,
        [] {
          BinaryParamDescriptor d = lerp();
@@ -145,7 +151,10 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
       {Text::CodeRangeTooWide, [] { return select_fake([](auto& d) { d.q_max = (1 << 20) + 1; }); }},
       {Text::ScaleFormUnknown, [] { return select_fake([](auto& d) { d.scale_form = static_cast<ScaleForm>(2); }); }},
       {Text::ElementDiffers, [] { return run_fake({8}, [](auto& a) { a.input.element = ElementKind::F16; }); }},
-      {Text::ShapeDiffers, [] { return run_fake({2, 4}, [](auto&) {}); }},
+      {Text::ShapeDiffers,
+       [] {
+         return run_fake({2, 4}, [](auto&) {});
+       }},
       {Text::NullData, [] { return run_fake({8}, [](auto& a) { a.output.data = nullptr; }); }},
       {Text::SpanOverflow, [] { return run_fake({8}, [](auto& a) { a.input.stride[0] = std::int64_t{1} << 61; }); }},
       {Text::NotInjective, [] { return run_fake({8}, [](auto& a) { a.output.stride[0] = 0; }); }},
@@ -163,10 +172,10 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
          BinaryParamDescriptor d = lerp();
          d.weight_shape.reset();
          Floats t[3];
-         return outcome(BinaryParamPlan<>::select(kCpu, d)->run(
-             kCpu, Workspace::none(),
-             {t[0].view({4, 8}, {8, 1}), t[1].view({4, 8}, {8, 1}), t[2].view({1, 8}, {8, 1}),
-              t[2].view({4, 8}, {8, 1})}));
+         return outcome(
+             BinaryParamPlan<>::select(kCpu, d)->run(kCpu, Workspace::none(),
+                                                     {t[0].view({4, 8}, {8, 1}), t[1].view({4, 8}, {8, 1}),
+                                                      t[2].view({1, 8}, {8, 1}), t[2].view({4, 8}, {8, 1})}));
        }},
       {Text::NoOutput,
        [] {
@@ -178,19 +187,28 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
        }},
       {Text::BadScale, [] { return run_fake({8}, [](auto& a) { a.scale = 1e-39; }); }},
       {Text::BadZeroPoint, [] { return run_fake({8}, [](auto& a) { a.zero_point = (1 << 20) + 1; }); }},
-      {Text::WrongDevice, [] { return run_fake({8}, [](auto&) {}, Workspace::none(), Stream::cuda(nullptr)); }},
-      {Text::WorkspaceNull, [] { return run_fake({8}, [](auto&) {}, Workspace{nullptr, 16}); }},
+      {Text::WrongDevice,
+       [] {
+         return run_fake(
+             {8}, [](auto&) {}, Workspace::none(), Stream::cuda(nullptr));
+       }},
+      {Text::WorkspaceNull,
+       [] {
+         return run_fake(
+             {8}, [](auto&) {}, Workspace{nullptr, 16});
+       }},
       {Text::WorkspaceOverlap,
-       [] { return run_fake({8}, [](auto& a) { a.input.data = scratch.data(); }, Workspace::of(scratch)); }},
+       [] {
+         return run_fake(
+             {8}, [](auto& a) { a.input.data = scratch.data(); }, Workspace::of(scratch));
+       }},
       {Text::NullStruct,
        [] {
          const planck_status status = planck_fake_quantize_run(nullptr, nullptr, nullptr, 0, nullptr);
          return Outcome{status, planck_last_error_message()};
        }},
       {Text::Misaligned,
-       [] {
-         return run_fake({8}, [](auto& a) { a.input.data = static_cast<const std::byte*>(a.input.data) + 1; });
-       }},
+       [] { return run_fake({8}, [](auto& a) { a.input.data = static_cast<const std::byte*>(a.input.data) + 1; }); }},
       {Text::WorkspaceTooSmall, [] { return run_lerp_backward([](auto&) {}, 1); }},
       {Text::BufferTooSmall, [] { return run_fake({8}, [](auto& a) { a.input.offset = 60; }); }},
   };
@@ -255,8 +273,8 @@ TEST(Errors, CountsAreReal) {
   std::vector<std::byte> small(backward->workspace_size() / 2);
   Floats t[4];
   const auto short_of = backward->run(kCpu, Workspace::of(small),
-                                      {t[0].view({4, 8}, {8, 1}), std::nullopt, std::nullopt,
-                                       t[1].view({1, 8}, {8, 1}), t[2].view({4, 8}, {8, 1}), std::nullopt, std::nullopt});
+                                      {t[0].view({4, 8}, {8, 1}), std::nullopt, std::nullopt, t[1].view({1, 8}, {8, 1}),
+                                       t[2].view({4, 8}, {8, 1}), std::nullopt, std::nullopt});
   EXPECT_EQ(short_of.error().needed(), static_cast<std::int64_t>(backward->workspace_size()));
   EXPECT_EQ(short_of.error().got(), static_cast<std::int64_t>(small.size()));
 }
@@ -274,10 +292,9 @@ TEST(Errors, AliasingRuleAcceptsWhatItShould) {
   EXPECT_EQ(run(x.view({8}, {1}), x.view({8}, {-1}, 7)), 2) << "the same elements backwards";
   EXPECT_EQ(run(x.view({8}, {0}), x.view({8}, {1}, 8)), 0) << "a broadcast input";
   const auto matrix = FakeQuantizePlan<>::select(kCpu, fake({3, 4}));
-  EXPECT_EQ(outcome(matrix->run(kCpu, Workspace::none(),
-                                {x.view({3, 4}, {4, 1}), 0.1, 0, x.view({3, 4}, {3, 1}, 16)}))
-                .kind,
-            2)
+  EXPECT_EQ(
+      outcome(matrix->run(kCpu, Workspace::none(), {x.view({3, 4}, {4, 1}), 0.1, 0, x.view({3, 4}, {3, 1}, 16)})).kind,
+      2)
       << "rows of the output overlap each other";
 }
 

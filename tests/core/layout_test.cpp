@@ -1,4 +1,6 @@
 // Views, collapsing strided loops, and the overlap test: each against brute force over all elements.
+#include "core/layout.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -7,7 +9,6 @@
 #include <set>
 #include <vector>
 
-#include "core/layout.hpp"
 #include "core/overlap.hpp"
 #include "core/reference_loop.hpp"
 #include "planck/tensor.hpp"

@@ -43,7 +43,8 @@ using Packed = std::map<std::size_t, std::vector<std::byte>>;  // by the tensor'
 /// A case with its inputs and what the reference makes of them, packed.
 class Problem {
  public:
-  Problem(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast) : op_case(make_case(row, shape, broadcast)) {
+  Problem(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast)
+      : op_case(make_case(row, shape, broadcast)) {
     std::vector<TestTensor> tensors;
     Tensors views;
     for (std::size_t i = 0; i < op_case.tensors.size(); ++i) {
@@ -171,9 +172,7 @@ TEST_P(Parity, AwkwardSizes) {
 
 TEST_P(Parity, ThreadsOnLongRow) { check(Shape{100003}, std::span(kScenarios).first(8), kThreads); }
 
-TEST_P(Parity, ThreadsOnMatrix) {
-  check(Shape{199, 229}, kScenarios, kThreads);
-}
+TEST_P(Parity, ThreadsOnMatrix) { check(Shape{199, 229}, kScenarios, kThreads); }
 
 TEST_P(Parity, HigherRanks) {
   constexpr int kThreeThreads[] = {3};

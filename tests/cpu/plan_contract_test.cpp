@@ -99,7 +99,8 @@ TEST(PlanContract, RunAllocatesNothingAfterTheExecutorsFirstUse) {
 
 TEST(PlanContract, FailingRunsAllocateNothingEither) {
 #if PLANCK_COUNTS_ALLOCATIONS
-  const auto plan = FakeQuantizePlan<float>::select(Stream::cpu(), FakeQuantizeDescriptor::flat(8, -8, 7, ElementKind::F32));
+  const auto plan =
+      FakeQuantizePlan<float>::select(Stream::cpu(), FakeQuantizeDescriptor::flat(8, -8, 7, ElementKind::F32));
   const FakeQuantizeArgs nothing;
   static_cast<void>(plan->run(Stream::cpu(), Workspace::none(), nothing));
   const std::int64_t before = allocations.load();
@@ -114,7 +115,8 @@ TEST(PlanContract, NothingThrows) {
   using P = FakeQuantizePlan<float>;
   static_assert(noexcept(P::select(std::declval<const Stream&>(), std::declval<const FakeQuantizeDescriptor&>())));
   using Args = const FakeQuantizeArgs&;
-  static_assert(noexcept(std::declval<const P&>().run(std::declval<const Stream&>(), Workspace::none(), std::declval<Args>())));
+  static_assert(
+      noexcept(std::declval<const P&>().run(std::declval<const Stream&>(), Workspace::none(), std::declval<Args>())));
   static_assert(noexcept(std::declval<const P&>().can_implement(std::declval<Args>())));
 }
 
@@ -126,7 +128,8 @@ void check_environment(const Stream& stream) {
     const PreparedCase odd(row, {300, 400}, stream);
     ASSERT_TRUE(plain.run());
     const unsigned saved = _mm_getcsr();
-    const unsigned strange = 0x1F80 | 0x8040 | 0x6000 | 0x01;  // flush to zero, denormals are zero, towards zero, a flag
+    const unsigned strange =
+        0x1F80 | 0x8040 | 0x6000 | 0x01;  // flush to zero, denormals are zero, towards zero, a flag
     _mm_setcsr(strange);
     const bool ok = odd.run();
     const unsigned after = _mm_getcsr();
@@ -149,7 +152,8 @@ TEST(PlanContract, WorkersHaveTheirOwnFloatingPointState) {
 }
 
 TEST(PlanContract, OnePlanRunsFromEightThreadsAtOnce) {
-  const auto plan = FakeQuantizePlan<float>::select(Stream::cpu(), FakeQuantizeDescriptor::flat(50000, -128, 127, ElementKind::F32));
+  const auto plan =
+      FakeQuantizePlan<float>::select(Stream::cpu(), FakeQuantizeDescriptor::flat(50000, -128, 127, ElementKind::F32));
   ThreadExecutor executor(2);
   std::vector<std::vector<float>> outputs(8, std::vector<float>(50000));
   std::vector<float> input(50000);

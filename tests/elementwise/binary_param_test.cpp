@@ -35,8 +35,9 @@ class BinaryParam : public testing::TestWithParam<BackendKind> {
     d.shape = {n};
     d.param = w;
     std::vector<float> y(a.size());
-    const auto result = BinaryParamPlan<float>::select(Stream::cpu(), d, preference())
-                            ->run(Stream::cpu(), Workspace::none(), {view(a, {n}), view(b, {n}), std::nullopt, view(y, {n})});
+    const auto result =
+        BinaryParamPlan<float>::select(Stream::cpu(), d, preference())
+            ->run(Stream::cpu(), Workspace::none(), {view(a, {n}), view(b, {n}), std::nullopt, view(y, {n})});
     EXPECT_TRUE(result) << result.error().message();
     return y;
   }
@@ -78,8 +79,9 @@ TEST_P(BinaryParam, WeightTensorBroadcastsAndItsGradientIsSummed) {
   d.shape = {2, 3};
   d.element = ElementKind::F64;
   d.weight_shape = Shape{3};
-  ASSERT_TRUE(BinaryParamPlan<double>::select(Stream::cpu(), d, preference())
-                  ->run(Stream::cpu(), Workspace::none(), {view(a, {2, 3}), view(b, {2, 3}), view(w, {3}), view(y, {2, 3})}));
+  ASSERT_TRUE(
+      BinaryParamPlan<double>::select(Stream::cpu(), d, preference())
+          ->run(Stream::cpu(), Workspace::none(), {view(a, {2, 3}), view(b, {2, 3}), view(w, {3}), view(y, {2, 3})}));
   EXPECT_EQ(y, (std::vector<double>{1.25, 3, 6, 5, 7.5, 12}));
 
   std::vector<double> dy{1, 10, 100, 2, 20, 200};
@@ -98,7 +100,8 @@ TEST_P(BinaryParam, BroadcastOperandsGetSummedGradientsOneDimensionAtATime) {
   const std::int64_t rows = 11;
   const std::int64_t columns = 70;
   std::vector<float> dy(static_cast<std::size_t>(rows * columns));
-  for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = std::ldexp(static_cast<float>(i % 13) - 6.3F, static_cast<int>(i % 50));
+  for (std::size_t i = 0; i < dy.size(); ++i)
+    dy[i] = std::ldexp(static_cast<float>(i % 13) - 6.3F, static_cast<int>(i % 50));
   BinaryParamDescriptor d;
   d.kind = BinaryKind::AddScaled;
   d.shape = {rows, columns};

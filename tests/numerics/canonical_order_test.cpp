@@ -1,4 +1,6 @@
 // The canonical order: the definition written out digit by digit, against the fold and the side-by-side sums.
+#include "numerics/canonical_order.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,7 +8,6 @@
 #include <vector>
 
 #include "cpu/canonical_sums.hpp"
-#include "numerics/canonical_order.hpp"
 
 namespace planck::numerics {
 namespace {
@@ -29,9 +30,9 @@ std::string prefix(std::int64_t t) {
   std::string sum;
   const auto add = [&](const std::string& part) { sum = sum.empty() ? part : TextOp{}.combine(sum, part); };
   for (int level = 6; level >= 0; --level) {
-    const std::int64_t own = t / block_size(level);        // t's own block of this level
-    const std::int64_t first = own / 8 * 8;                // its first sibling
-    const std::int64_t end = level == 0 ? own + 1 : own;   // the elements include t itself
+    const std::int64_t own = t / block_size(level);       // t's own block of this level
+    const std::int64_t first = own / 8 * 8;               // its first sibling
+    const std::int64_t end = level == 0 ? own + 1 : own;  // the elements include t itself
     std::string siblings;
     for (std::int64_t i = first; i < end; ++i) {
       siblings = siblings.empty() ? block(level, i) : TextOp{}.combine(siblings, block(level, i));

@@ -41,8 +41,8 @@ class Quantize : public testing::TestWithParam<BackendKind> {
     const auto plan = FakeQuantizeBackwardPlan<float>::select(
         Stream::cpu(), FakeQuantizeDescriptor::flat(n, q_min, q_max, ElementKind::F32), preference());
     std::vector<float> dx(x.size(), 77.0F);
-    const auto result = plan->run(Stream::cpu(), Workspace::none(),
-                                  {view(x, {n}), scale, zero_point, view(dy, {n}), view(dx, {n})});
+    const auto result =
+        plan->run(Stream::cpu(), Workspace::none(), {view(x, {n}), scale, zero_point, view(dy, {n}), view(dx, {n})});
     EXPECT_TRUE(result) << result.error().message();
     return dx;
   }

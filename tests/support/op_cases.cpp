@@ -43,7 +43,8 @@ OpCase fake_quantize_case(const cpu::KernelRow& row, const Shape& shape) {
   OpCase c;
   c.unit = kScale;
   if (row.backward) {
-    c.tensors = {{"input", row.element, shape, false}, {"d_output", row.element, shape, false},
+    c.tensors = {{"input", row.element, shape, false},
+                 {"d_output", row.element, shape, false},
                  {"d_input", row.element, shape, true}};
     c.select = [d](const Stream& s, const PlanPreference& p) {
       return bind<FakeQuantizeBackwardOp>(s, p, d, [](const Tensors& t) {
@@ -53,8 +54,9 @@ OpCase fake_quantize_case(const cpu::KernelRow& row, const Shape& shape) {
   } else {
     c.tensors = {{"input", row.element, shape, false}, {"output", row.element, shape, true}};
     c.select = [d](const Stream& s, const PlanPreference& p) {
-      return bind<FakeQuantizeOp>(
-          s, p, d, [](const Tensors& t) { return FakeQuantizeArgs{t[0], kScale, kZeroPoint, t[1]}; });
+      return bind<FakeQuantizeOp>(s, p, d, [](const Tensors& t) {
+        return FakeQuantizeArgs{t[0], kScale, kZeroPoint, t[1]};
+      });
     };
   }
   return c;
@@ -67,14 +69,16 @@ OpCase dequantize_case(const cpu::KernelRow& row, const Shape& shape) {
   if (row.backward) {
     c.tensors = {{"d_output", row.element, shape, false}, {"d_input", row.element, shape, true}};
     c.select = [d](const Stream& s, const PlanPreference& p) {
-      return bind<DequantizePerTensorBackwardOp>(
-          s, p, d, [](const Tensors& t) { return DequantizePerTensorBackwardArgs{kScale, t[0], t[1]}; });
+      return bind<DequantizePerTensorBackwardOp>(s, p, d, [](const Tensors& t) {
+        return DequantizePerTensorBackwardArgs{kScale, t[0], t[1]};
+      });
     };
   } else {
     c.tensors = {{"input", d.input_element, shape, false}, {"output", row.element, shape, true}};
     c.select = [d](const Stream& s, const PlanPreference& p) {
-      return bind<DequantizePerTensorOp>(
-          s, p, d, [](const Tensors& t) { return DequantizePerTensorArgs{t[0], kScale, kZeroPoint, t[1]}; });
+      return bind<DequantizePerTensorOp>(s, p, d, [](const Tensors& t) {
+        return DequantizePerTensorArgs{t[0], kScale, kZeroPoint, t[1]};
+      });
     };
   }
   return c;

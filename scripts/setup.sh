@@ -1,0 +1,34 @@
+# Shared by scripts/run and scripts/test: installs what is missing. Sourced, not run.
+
+# Prints a heading, and how long the step before it took.
+step() {
+  local now=$SECONDS
+  [ -n "${STEP_NAME:-}" ] && echo "-- $STEP_NAME took $((now - STEP_START)) s"
+  STEP_NAME=$1 STEP_START=$now
+  [ -n "$1" ] && printf '\n== %s\n' "$1"
+  return 0
+}
+
+# Installs the Debian packages among the arguments that are not there yet.
+need_packages() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  echo "installing ${missing[*]}"
+  local sudo=()
+  [ "$(id -u)" -eq 0 ] || sudo=(sudo)
+  "${sudo[@]}" apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+BUILD_PACKAGES=(g++ cmake ninja-build ccache libhwy-dev libexpected-dev libtbb-dev)
+
+# Configures and builds a preset out of tree: build_preset PRESET [cmake options ...]
+build_preset() {
+  local preset=$1
+  shift
+  cmake --preset "$preset" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache "$@" >/dev/null
+  cmake --build --preset "$preset" | tail -n 1
+}

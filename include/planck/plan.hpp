@@ -178,7 +178,8 @@ class Plan {
   detail::PlanChoice choice_;
 };
 
-/// The functions behind Plan that every operation declares; `Derived` is the operation's tag.
+/// Declares an operation `Name` over NameDescriptor and NameArgs, and NamePlan<T...> over it; `Elements` is how many
+/// element types a typed plan names.
 #define PLANCK_DECLARE_OP(Name, Elements)                                                                  \
   struct PLANCK_API Name##Op {                                                                             \
     using Descriptor = Name##Descriptor;                                                                   \

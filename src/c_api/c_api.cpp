@@ -92,9 +92,10 @@ class CallbackExecutor final : public Executor {
 
 /// Calls body(Stream) for a C stream.
 template <class Body>
-planck_status with_stream(const planck_stream* stream, const Body& body) noexcept {
+planck_status with_stream(std::string_view plan, const planck_stream* stream, const Body& body) noexcept {
   if (stream == nullptr) return body(Stream::cpu());
-  if (stream->device != PLANCK_CPU) return body(Stream::cuda(stream->native));
+  if (stream->device == PLANCK_CUDA) return body(Stream::cuda(stream->native));
+  if (stream->device != PLANCK_CPU) return report(core::make_error(Text::DeviceUnknown, {plan, stream->device}));
   if (stream->for_each == nullptr) return body(Stream::cpu(stream->max_threads));
   CallbackExecutor executor(stream);
   return body(Stream::cpu(executor, stream->max_threads));
@@ -158,7 +159,7 @@ planck_status with_plan(std::string_view name, const CDescriptor* descriptor, co
                         const planck_stream* c_stream, const Body& body) noexcept {
   if (descriptor == nullptr) return report(core::make_error(Text::NullStruct, {name, "descriptor"}));
   if (needs_args && args == nullptr) return report(core::make_error(Text::NullStruct, {name, "args"}));
-  return with_stream(c_stream, [&](const Stream& stream) noexcept {
+  return with_stream(name, c_stream, [&](const Stream& stream) noexcept {
     Translator translator(name);
     const auto cpp_descriptor = translate(translator, *descriptor);
     typename Op::Args cpp_args;

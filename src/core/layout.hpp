@@ -36,7 +36,7 @@ struct StridedLoop {
 
   void move_dim(int from, int to) noexcept;
   void erase_dim(int dim) noexcept;
-  /// Folds dimension d + 1 into d, if every operand walks both as one.
+  /// Makes dimensions d and d + 1 one, if every operand walks them as one.
   bool merge_dims(int d) noexcept;
 };
 

@@ -117,6 +117,9 @@ Result<detail::PlanChoice> choose_kernel(const KernelRequest& request, const Str
   std::string_view reason;
   switch (choice.sku.backend) {
     case BackendKind::Reference:
+      if (preference.prefer_arch && *preference.prefer_arch != ArchSku::Scalar) {
+        return fail(Text::ReferenceIsScalar, {request.plan, to_string(*preference.prefer_arch)});
+      }
       choice.sku.arch = ArchSku::Scalar;
       reason = "prefer_backend";
       break;
@@ -128,6 +131,9 @@ Result<detail::PlanChoice> choose_kernel(const KernelRequest& request, const Str
       const auto rows = request.rows(decision->arch);
       choice.kernel = cpu::find_kernel(rows, like);
       if (request.term_kernel) choice.term_kernel = cpu::find_kernel(rows, *request.term_kernel);
+      if (choice.kernel == nullptr || (request.term_kernel && choice.term_kernel == nullptr)) {
+        return fail(Text::IsaUnsupported, {request.plan, reason, to_string(decision->arch), std::string_view(ArchList())});
+      }
       choice.workspace_bytes = std::min(request.workspace_bytes, preference.max_workspace_bytes);
       break;
     }

@@ -300,6 +300,10 @@ void store_zeros(const Problem& p) {
 
 }  // namespace
 
+std::size_t reduce_workspace(std::int64_t terms, std::int64_t term_bytes) noexcept {
+  return terms < kInlineBytes / term_bytes ? 0 : std::size_t{256} << 10;
+}
+
 void run_reduction(const Stream& stream, const Reduction& reduction, Workspace workspace) noexcept {
   Problem p{&reduction, reduction.loop};
   arrange_dims(p);

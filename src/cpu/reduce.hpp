@@ -14,8 +14,9 @@
 
 namespace planck::cpu {
 
-/// What a parallel split of few, long sums may use; the engine is content with less, down to nothing.
-inline constexpr std::size_t kReduceWorkspace = std::size_t{256} << 10;
+/// Bytes that a parallel split of few, long sums can use, for this many terms that each read `term_bytes`: none if
+/// one thread does it all anyway. The engine is content with less, down to nothing.
+std::size_t reduce_workspace(std::int64_t terms, std::int64_t term_bytes) noexcept;
 
 struct Reduction {
   SpanKernel kernel;

@@ -61,7 +61,7 @@ PLANCK_MATH std::uint32_t shift_right(std::uint32_t u) {
 
 /// f64 to f32 rounded to odd: a second rounding to 11 or fewer bits then gives what one rounding would have.
 PLANCK_MATH float round_to_odd(double x) {
-  const float nearest = static_cast<float>(x);
+  const auto nearest = static_cast<float>(x);
   if (is_nan(x) || static_cast<double>(nearest) == x) return nearest;
   std::uint32_t u = bits(nearest);
   if (abs(static_cast<double>(nearest)) > abs(x)) --u;  // back towards zero, also from infinity

@@ -9,7 +9,8 @@
 
 namespace planck::quantize {
 
-/// Scale and code range as the formulas use them, in the compute type C.
+/// Scale and code range as the formulas use them, in the compute type C. Differences are taken in f64, where even
+/// unchecked zero points cannot overflow.
 template <class C>
 struct Params {
   C scale;
@@ -22,8 +23,8 @@ struct Params {
       : scale(static_cast<C>(scale_)),
         inverse(C(1) / scale),
         zero_point(static_cast<C>(zero_point_)),
-        lo(static_cast<C>(q_min - zero_point_)),
-        hi(static_cast<C>(q_max - zero_point_)) {}
+        lo(static_cast<C>(static_cast<double>(q_min) - static_cast<double>(zero_point_))),
+        hi(static_cast<C>(static_cast<double>(q_max) - static_cast<double>(zero_point_))) {}
 
   /// The same run in a narrower C: the scale is rounded first, the reciprocal taken of what it became.
   explicit Params(const Params<double>& wide) requires std::is_same_v<C, float>

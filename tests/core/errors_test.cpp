@@ -31,10 +31,11 @@ Outcome outcome(const Result<T>& result) {
 }
 
 struct Floats {
-  std::vector<float> memory = std::vector<float>(64, 1.0F);
+  std::vector<float> memory;
+  explicit Floats(std::size_t n = 64) : memory(n, 1.0F) {}
   AnyTensorMut view(std::initializer_list<std::int64_t> shape, std::initializer_list<std::int64_t> stride,
                     std::int64_t offset = 0) {
-    AnyTensorMut t{memory.data(), 64, offset, ElementKind::F32, Shape(shape), {}};
+    AnyTensorMut t{memory.data(), static_cast<std::int64_t>(memory.size()), offset, ElementKind::F32, Shape(shape), {}};
     std::copy(stride.begin(), stride.end(), t.stride.begin());
     return t;
   }
@@ -64,18 +65,20 @@ Outcome run_fake(const Shape& shape, const std::function<void(FakeQuantizeArgs&)
   return result;
 }
 
+constexpr std::int64_t kRows = 4000;  // enough that a sum over them asks for a workspace
+
 BinaryParamDescriptor lerp() {
   BinaryParamDescriptor d;
-  d.shape = {4, 8};
+  d.shape = {kRows, 8};
   d.weight_shape = Shape{1, 8};
   return d;
 }
 
 Outcome run_lerp_backward(const std::function<void(BinaryParamBackwardArgs&)>& change, std::size_t missing_bytes = 0) {
   const auto plan = BinaryParamBackwardPlan<>::select(kCpu, lerp());
-  Floats t[7];
-  BinaryParamBackwardArgs args{t[0].view({4, 8}, {8, 1}), t[1].view({4, 8}, {8, 1}), t[2].view({4, 8}, {8, 1}),
-                               t[3].view({1, 8}, {8, 1}), t[4].view({4, 8}, {8, 1}), t[5].view({4, 8}, {8, 1}),
+  std::vector<Floats> t(7, Floats(kRows * 8));
+  BinaryParamBackwardArgs args{t[0].view({kRows, 8}, {8, 1}), t[1].view({kRows, 8}, {8, 1}), t[2].view({kRows, 8}, {8, 1}),
+                               t[3].view({1, 8}, {8, 1}), t[4].view({kRows, 8}, {8, 1}), t[5].view({kRows, 8}, {8, 1}),
                                t[6].view({1, 8}, {8, 1})};
   change(args);
   std::vector<std::byte> workspace(plan->workspace_size() - missing_bytes);
@@ -134,6 +137,13 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
        }},
       {Text::IsaUnknown, [] { return select_with_isa("avx9000"); }},
       {Text::IsaUnsupported, [] { return select_with_arch(ArchSku::Sm80); }},
+      {Text::ReferenceIsScalar,
+       [] {
+         PlanPreference p;
+         p.prefer_backend = BackendKind::Reference;
+         p.prefer_arch = ArchSku::Avx2;
+         return select_fake([](auto&) {}, p);
+       }},
       {Text::NegativeExtent, [] { return select_fake([](auto& d) {
                                     d.shape = {4, -1};
                                   }); }},
@@ -171,11 +181,11 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
        [] {
          BinaryParamDescriptor d = lerp();
          d.weight_shape.reset();
-         Floats t[3];
+         std::vector<Floats> t(3, Floats(kRows * 8));
          return outcome(
              BinaryParamPlan<>::select(kCpu, d)->run(kCpu, Workspace::none(),
-                                                     {t[0].view({4, 8}, {8, 1}), t[1].view({4, 8}, {8, 1}),
-                                                      t[2].view({1, 8}, {8, 1}), t[2].view({4, 8}, {8, 1})}));
+                                                     {t[0].view({kRows, 8}, {8, 1}), t[1].view({kRows, 8}, {8, 1}),
+                                                      t[2].view({1, 8}, {8, 1}), t[2].view({kRows, 8}, {8, 1})}));
        }},
       {Text::NoOutput,
        [] {
@@ -187,6 +197,15 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
        }},
       {Text::BadScale, [] { return run_fake({8}, [](auto& a) { a.scale = 1e-39; }); }},
       {Text::BadZeroPoint, [] { return run_fake({8}, [](auto& a) { a.zero_point = (1 << 20) + 1; }); }},
+      {Text::DeviceUnknown,
+       [] {
+         const std::int64_t extent = 8;
+         const planck_fake_quantize_descriptor d{{1, &extent}, -8, 7, PLANCK_F32, PLANCK_DIVIDE, 0};
+         planck_stream stream{7, 0, nullptr, nullptr, 0, nullptr};
+         std::size_t bytes = 0;
+         const planck_status status = planck_fake_quantize_workspace_size(&d, &stream, &bytes);
+         return Outcome{status, planck_last_error_message()};
+       }},
       {Text::WrongDevice,
        [] {
          return run_fake(
@@ -271,10 +290,10 @@ TEST(Errors, CountsAreReal) {
   const auto backward = BinaryParamBackwardPlan<>::select(kCpu, lerp());
   ASSERT_GT(backward->workspace_size(), 0U);
   std::vector<std::byte> small(backward->workspace_size() / 2);
-  Floats t[4];
+  std::vector<Floats> t(4, Floats(kRows * 8));
   const auto short_of = backward->run(kCpu, Workspace::of(small),
-                                      {t[0].view({4, 8}, {8, 1}), std::nullopt, std::nullopt, t[1].view({1, 8}, {8, 1}),
-                                       t[2].view({4, 8}, {8, 1}), std::nullopt, std::nullopt});
+                                      {t[0].view({kRows, 8}, {8, 1}), std::nullopt, std::nullopt, t[1].view({1, 8}, {8, 1}),
+                                       t[2].view({kRows, 8}, {8, 1}), std::nullopt, std::nullopt});
   EXPECT_EQ(short_of.error().needed(), static_cast<std::int64_t>(backward->workspace_size()));
   EXPECT_EQ(short_of.error().got(), static_cast<std::int64_t>(small.size()));
 }

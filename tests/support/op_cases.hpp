@@ -14,7 +14,7 @@ namespace planck::test {
 /// All kernels that this machine's scalar build has: every operation × element × variant, once.
 std::vector<cpu::KernelRow> kernel_list();
 
-/// "fake_quantize_f32_reciprocal", unique in the list.
+/// "FakeQuantize_f32_reciprocal", unique in the list.
 std::string name_of(const cpu::KernelRow& row);
 
 struct TensorSpec {

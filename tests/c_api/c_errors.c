@@ -13,7 +13,7 @@
 static const int64_t kShape[] = {4};
 static const int64_t kNine[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
 
-/* A good call of fake-quantise; `memory` has room for misalignment. */
+/* A good call of fake-quantise; the arrays have an element to spare for a misaligned pointer. */
 struct Good {
   float x[5];
   float y[5];

@@ -5,7 +5,7 @@
  */
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "check.h"
@@ -218,7 +218,27 @@ static void test_binary_errors(void) {
   CHECK(g.y[0] == 77.0F);
 }
 
+static void* read_and_fail(void* first_message) {
+  size_t bytes;
+  *(int*)first_message = planck_last_error_message()[0] == '\0';
+  (void)planck_dequantize_per_tensor_workspace_size(NULL, NULL, &bytes);
+  return NULL;
+}
+
+/* Another thread starts without an error, and its error does not replace this thread's. */
+static void test_messages_are_per_thread(void) {
+  pthread_t thread;
+  size_t bytes;
+  int other_was_empty = 0;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "BinaryParamPlan", planck_binary_param_workspace_size(NULL, NULL, &bytes));
+  CHECK(pthread_create(&thread, NULL, read_and_fail, &other_was_empty) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(other_was_empty);
+  CHECK(strstr(planck_last_error_message(), "BinaryParamPlan") != NULL);
+}
+
 void test_errors(void) {
+  test_messages_are_per_thread();
   test_tensor_errors();
   test_descriptor_errors();
   test_scalar_errors();

@@ -34,11 +34,13 @@ PLANCK_MATH T narrow(C x) {
     } else {
       single = x;
     }
+    T stored;  // from_bits is host code to nvcc; a defaulted constructor is both
     if constexpr (std::is_same_v<T, f16>) {
-      return f16::from_bits(static_cast<std::uint16_t>(narrow_f16(single)));
+      stored.bits = static_cast<std::uint16_t>(narrow_f16(single));
     } else {
-      return bf16::from_bits(static_cast<std::uint16_t>(narrow_bf16(single)));
+      stored.bits = static_cast<std::uint16_t>(narrow_bf16(single));
     }
+    return stored;
   } else {
     return static_cast<T>(x);
   }

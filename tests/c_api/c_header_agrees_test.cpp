@@ -1,0 +1,51 @@
+// planck.h and planck.hpp side by side: they compile together, and every number that crosses the C ABI is the
+// same in both. Everything is settled at compile time; running it says so.
+#include <cstdio>
+
+#include "planck/planck.h"
+#include "planck/planck.hpp"
+
+namespace {
+
+template <class A, class B>
+constexpr bool same(A a, B b) {
+  return static_cast<long long>(a) == static_cast<long long>(b);
+}
+
+using planck::BinaryKind;
+using planck::Device;
+using planck::ElementKind;
+using planck::ErrorKind;
+using planck::ScaleForm;
+
+static_assert(same(PLANCK_OK, 0));
+static_assert(same(PLANCK_MISALIGNED_OPERAND, ErrorKind::MisalignedOperand));
+static_assert(same(PLANCK_INVALID_PROBLEM, ErrorKind::InvalidProblem));
+static_assert(same(PLANCK_UNSUPPORTED, ErrorKind::Unsupported));
+static_assert(same(PLANCK_WORKSPACE_TOO_SMALL, ErrorKind::WorkspaceTooSmall));
+static_assert(same(PLANCK_BACKEND_FAILURE, ErrorKind::BackendFailure));
+static_assert(same(PLANCK_BUFFER_TOO_SMALL, ErrorKind::BufferTooSmall));
+
+static_assert(same(PLANCK_F16, ElementKind::F16));
+static_assert(same(PLANCK_BF16, ElementKind::Bf16));
+static_assert(same(PLANCK_F32, ElementKind::F32));
+static_assert(same(PLANCK_F64, ElementKind::F64));
+static_assert(same(PLANCK_S8, ElementKind::S8));
+static_assert(same(PLANCK_U8, ElementKind::U8));
+static_assert(same(PLANCK_S32, ElementKind::S32));
+static_assert(same(PLANCK_S64, ElementKind::S64));
+
+static_assert(same(PLANCK_DIVIDE, ScaleForm::Divide));
+static_assert(same(PLANCK_RECIPROCAL, ScaleForm::Reciprocal));
+static_assert(same(PLANCK_LERP, BinaryKind::Lerp));
+static_assert(same(PLANCK_ADD_SCALED, BinaryKind::AddScaled));
+static_assert(same(PLANCK_CPU, Device::Cpu));
+static_assert(same(PLANCK_CUDA, Device::Cuda));
+static_assert(PLANCK_CAPACITY_UNKNOWN == planck::kUnknownCapacity);
+
+}  // namespace
+
+int main() {
+  std::puts("the C and C++ headers agree");
+  return 0;
+}

@@ -1,0 +1,13 @@
+/* The same from C, with one number. */
+#include <planck/planck.h>
+
+int main(void) {
+  static const int64_t shape[] = {1};
+  float x = 0.8F;
+  float y = 0.0F;
+  planck_tensor in = {&x, PLANCK_F32, 1, shape, NULL, 0, 1};
+  planck_tensor out = {&y, PLANCK_F32, 1, shape, NULL, 0, 1};
+  planck_fake_quantize_descriptor d = {{1, shape}, -8, 7, PLANCK_F32, PLANCK_DIVIDE, 0};
+  planck_fake_quantize_args a = {&in, 0.5, 0, &out};
+  return planck_fake_quantize_run(&d, &a, NULL, 0, NULL) == PLANCK_OK && y == 1.0F ? 0 : 1;
+}

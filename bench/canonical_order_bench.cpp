@@ -239,8 +239,8 @@ void scan_split(const Stream& stream, const float* x, float* y, std::int64_t n, 
   const auto each = [&](const auto& body) {
     using Body = std::remove_cvref_t<decltype(body)>;
     stream.executor().for_each(
-        parts, stream.threads(),
-        [](void* c, std::int64_t i) noexcept { (*static_cast<const Body*>(c))(i); }, const_cast<Body*>(&body));
+        parts, stream.threads(), [](void* c, std::int64_t i) noexcept { (*static_cast<const Body*>(c))(i); },
+        const_cast<Body*>(&body));
   };
   each([&](std::int64_t part) {
     const float* from = x + start(part) + (reverse ? kPart - 1 : 0);
@@ -284,8 +284,8 @@ void run(const Stream& stream, Walk walk, bool reverse, const std::vector<float>
   const auto each = [&](std::int64_t count, const auto& body) {
     using Body = std::remove_cvref_t<decltype(body)>;
     stream.executor().for_each(
-        count, stream.threads(),
-        [](void* c, std::int64_t i) noexcept { (*static_cast<const Body*>(c))(i); }, const_cast<Body*>(&body));
+        count, stream.threads(), [](void* c, std::int64_t i) noexcept { (*static_cast<const Body*>(c))(i); },
+        const_cast<Body*>(&body));
   };
   switch (walk) {
     case Walk::Rows:

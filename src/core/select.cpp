@@ -132,7 +132,8 @@ Result<detail::PlanChoice> choose_kernel(const KernelRequest& request, const Str
       choice.kernel = cpu::find_kernel(rows, like);
       if (request.term_kernel) choice.term_kernel = cpu::find_kernel(rows, *request.term_kernel);
       if (choice.kernel == nullptr || (request.term_kernel && choice.term_kernel == nullptr)) {
-        return fail(Text::IsaUnsupported, {request.plan, reason, to_string(decision->arch), std::string_view(ArchList())});
+        return fail(Text::IsaUnsupported,
+                    {request.plan, reason, to_string(decision->arch), std::string_view(ArchList())});
       }
       choice.workspace_bytes = std::min(request.workspace_bytes, preference.max_workspace_bytes);
       break;

@@ -56,8 +56,8 @@ Result<PlanChoice> select_binary_param(std::string_view plan, bool backward, con
   if (sums) {
     request.term_kernel = request.kernel;
     request.term_kernel->terms = true;
-    request.workspace_bytes = cpu::reduce_workspace(
-        core::numel(d.shape), elementwise::inputs_of(true, weight_of(d)) * size_of(d.element));
+    request.workspace_bytes =
+        cpu::reduce_workspace(core::numel(d.shape), elementwise::inputs_of(true, weight_of(d)) * size_of(d.element));
   }
   request.precision = core::precision_of(d.element, sums);
   return core::choose_kernel(request, stream, preference);

@@ -105,8 +105,8 @@ static void test_summed_weight_gradient(void) {
   planck_tensor w = packed(w_data, PLANCK_F32, 2, column, 2);
   planck_tensor da = packed(da_data, PLANCK_F32, 2, shape, 8);
   planck_tensor dw = packed(dw_data, PLANCK_F32, 2, column, 2);
-  planck_binary_param_backward_descriptor d = {PLANCK_LERP,   shape_of(2, shape), PLANCK_F32, 0.0,
-                                               &weight_shape, NULL,               NULL};
+  planck_binary_param_backward_descriptor d = {PLANCK_LERP, shape_of(2, shape), PLANCK_F32, 0.0, &weight_shape, NULL,
+                                               NULL};
   planck_binary_param_backward_args args = {&dy, &a, &b, &w, &da, NULL, &dw};
   size_t bytes = 0;
   char* workspace;
@@ -119,7 +119,8 @@ static void test_summed_weight_gradient(void) {
 
   CHECK_STATUS(PLANCK_WORKSPACE_TOO_SMALL, "BinaryParamBackwardPlan,workspace",
                planck_binary_param_backward_run(&d, &args, workspace, bytes - 1, NULL));
-  CHECK_STATUS(PLANCK_WORKSPACE_TOO_SMALL, "bytes but has 0", planck_binary_param_backward_run(&d, &args, NULL, 0, NULL));
+  CHECK_STATUS(PLANCK_WORKSPACE_TOO_SMALL, "bytes but has 0",
+               planck_binary_param_backward_run(&d, &args, NULL, 0, NULL));
   CHECK(dw_data[0] == 9.0F && dw_data[1] == 9.0F);
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "workspace,null",
                planck_binary_param_backward_run(&d, &args, NULL, bytes, NULL));

@@ -214,7 +214,8 @@ static void test_binary_errors(void) {
   back.a = &g.in;
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "b is absent,dw", planck_binary_param_backward_run(&d, &back, NULL, 0, NULL));
   back.dw = NULL;
-  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "every output is absent (da", planck_binary_param_backward_run(&d, &back, NULL, 0, NULL));
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "every output is absent (da",
+               planck_binary_param_backward_run(&d, &back, NULL, 0, NULL));
   CHECK(g.y[0] == 77.0F);
 }
 
@@ -248,20 +249,19 @@ void test_errors(void) {
 }
 
 /* For one operation: a null descriptor, null args, null bytes, and args that are all null. */
-#define CHECK_NULLS(op, plan, descriptor, first)                                                             \
-  do {                                                                                                       \
-    planck_##op##_args zero;                                                                                 \
-    size_t bytes = 5;                                                                                        \
-    memset(&zero, 0, sizeof zero);                                                                           \
-    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan ",descriptor", planck_##op##_run(NULL, &zero, NULL, 0, NULL)); \
-    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan ",descriptor", planck_##op##_can_implement(NULL, &zero, NULL)); \
-    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan ",descriptor",                                                 \
-                 planck_##op##_workspace_size(NULL, NULL, &bytes));                                          \
-    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan ",args", planck_##op##_run(descriptor, NULL, NULL, 0, NULL));  \
-    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan ",args", planck_##op##_can_implement(descriptor, NULL, NULL)); \
-    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan ",bytes", planck_##op##_workspace_size(descriptor, NULL, NULL)); \
-    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan "," first, planck_##op##_run(descriptor, &zero, NULL, 0, NULL)); \
-    CHECK(bytes == 5);                                                                                       \
+#define CHECK_NULLS(op, plan, descriptor, first)                                                                \
+  do {                                                                                                          \
+    planck_##op##_args zero;                                                                                    \
+    size_t bytes = 5;                                                                                           \
+    memset(&zero, 0, sizeof zero);                                                                              \
+    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan ",descriptor", planck_##op##_run(NULL, &zero, NULL, 0, NULL));    \
+    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan ",descriptor", planck_##op##_can_implement(NULL, &zero, NULL));   \
+    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan ",descriptor", planck_##op##_workspace_size(NULL, NULL, &bytes)); \
+    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan ",args", planck_##op##_run(descriptor, NULL, NULL, 0, NULL));     \
+    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan ",args", planck_##op##_can_implement(descriptor, NULL, NULL));    \
+    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan ",bytes", planck_##op##_workspace_size(descriptor, NULL, NULL));  \
+    CHECK_STATUS(PLANCK_INVALID_PROBLEM, plan "," first, planck_##op##_run(descriptor, &zero, NULL, 0, NULL));  \
+    CHECK(bytes == 5);                                                                                          \
   } while (0)
 
 void test_null_pointers(void) {

@@ -77,8 +77,9 @@ BinaryParamDescriptor lerp() {
 Outcome run_lerp_backward(const std::function<void(BinaryParamBackwardArgs&)>& change, std::size_t missing_bytes = 0) {
   const auto plan = BinaryParamBackwardPlan<>::select(kCpu, lerp());
   std::vector<Floats> t(7, Floats(kRows * 8));
-  BinaryParamBackwardArgs args{t[0].view({kRows, 8}, {8, 1}), t[1].view({kRows, 8}, {8, 1}), t[2].view({kRows, 8}, {8, 1}),
-                               t[3].view({1, 8}, {8, 1}), t[4].view({kRows, 8}, {8, 1}), t[5].view({kRows, 8}, {8, 1}),
+  BinaryParamBackwardArgs args{t[0].view({kRows, 8}, {8, 1}), t[1].view({kRows, 8}, {8, 1}),
+                               t[2].view({kRows, 8}, {8, 1}), t[3].view({1, 8}, {8, 1}),
+                               t[4].view({kRows, 8}, {8, 1}), t[5].view({kRows, 8}, {8, 1}),
                                t[6].view({1, 8}, {8, 1})};
   change(args);
   std::vector<std::byte> workspace(plan->workspace_size() - missing_bytes);
@@ -291,9 +292,10 @@ TEST(Errors, CountsAreReal) {
   ASSERT_GT(backward->workspace_size(), 0U);
   std::vector<std::byte> small(backward->workspace_size() / 2);
   std::vector<Floats> t(4, Floats(kRows * 8));
-  const auto short_of = backward->run(kCpu, Workspace::of(small),
-                                      {t[0].view({kRows, 8}, {8, 1}), std::nullopt, std::nullopt, t[1].view({1, 8}, {8, 1}),
-                                       t[2].view({kRows, 8}, {8, 1}), std::nullopt, std::nullopt});
+  const auto short_of =
+      backward->run(kCpu, Workspace::of(small),
+                    {t[0].view({kRows, 8}, {8, 1}), std::nullopt, std::nullopt, t[1].view({1, 8}, {8, 1}),
+                     t[2].view({kRows, 8}, {8, 1}), std::nullopt, std::nullopt});
   EXPECT_EQ(short_of.error().needed(), static_cast<std::int64_t>(backward->workspace_size()));
   EXPECT_EQ(short_of.error().got(), static_cast<std::int64_t>(small.size()));
 }

@@ -34,9 +34,8 @@ __device__ void grid_stride(std::int64_t n, const Body& body) {
 template <class T, class Scale>
 __device__ void fake_quantize(const T* x, T* y, std::int64_t n, Scale scale, CodeRange<Compute<T>> range) {
   using C = Compute<T>;
-  grid_stride(n, [&](std::int64_t i) {
-    y[i] = narrow<T>(planck::scalar::fake_quantize(widen<C>(x[i]), scale, range));
-  });
+  grid_stride(n,
+              [&](std::int64_t i) { y[i] = narrow<T>(planck::scalar::fake_quantize(widen<C>(x[i]), scale, range)); });
 }
 
 template <class T, class Scale>
@@ -51,17 +50,15 @@ __device__ void fake_quantize_backward(const T* x, const T* dy, T* dx, std::int6
 template <class Code, class T>
 __device__ void dequantize(const Code* q, T* x, std::int64_t n, Compute<T> scale, Compute<T> zero_point) {
   using C = Compute<T>;
-  grid_stride(n, [&](std::int64_t i) {
-    x[i] = narrow<T>(planck::scalar::dequantize(widen<C>(q[i]), scale, zero_point));
-  });
+  grid_stride(n,
+              [&](std::int64_t i) { x[i] = narrow<T>(planck::scalar::dequantize(widen<C>(q[i]), scale, zero_point)); });
 }
 
 template <class T>
 __device__ void lerp(const T* a, const T* b, const T* w, T* y, std::int64_t n) {
   using C = Compute<T>;
-  grid_stride(n, [&](std::int64_t i) {
-    y[i] = narrow<T>(Lerp::value(widen<C>(a[i]), widen<C>(b[i]), widen<C>(w[i])));
-  });
+  grid_stride(n,
+              [&](std::int64_t i) { y[i] = narrow<T>(Lerp::value(widen<C>(a[i]), widen<C>(b[i]), widen<C>(w[i]))); });
 }
 
 /// The weight's gradient, one row for each thread: terms in C, summed in the canonical order in f64, rounded once.
@@ -78,34 +75,33 @@ __device__ void canonical_row_sums(const T* dy, const T* a, const T* b, T* dw, s
 
 }  // namespace
 
-#define PLANCK_TEST_KERNELS(name, T)                                                                               \
-  extern "C" __global__ void fake_quantize_divide_##name(const T* x, T* y, std::int64_t n,                         \
-                                                         DivideScale<Compute<T>> scale, CodeRange<Compute<T>> r) { \
-    fake_quantize(x, y, n, scale, r);                                                                              \
-  }                                                                                                                \
-  extern "C" __global__ void fake_quantize_reciprocal_##name(                                                      \
-      const T* x, T* y, std::int64_t n, ReciprocalScale<Compute<T>> scale, CodeRange<Compute<T>> r) {              \
-    fake_quantize(x, y, n, scale, r);                                                                              \
-  }                                                                                                                \
-  extern "C" __global__ void fake_quantize_backward_divide_##name(                                                 \
-      const T* x, const T* dy, T* dx, std::int64_t n, DivideScale<Compute<T>> scale, CodeRange<Compute<T>> r) {    \
-    fake_quantize_backward(x, dy, dx, n, scale, r);                                                                \
-  }                                                                                                                \
-  extern "C" __global__ void fake_quantize_backward_reciprocal_##name(                                             \
-      const T* x, const T* dy, T* dx, std::int64_t n, ReciprocalScale<Compute<T>> scale,                           \
-      CodeRange<Compute<T>> r) {                                                                                   \
-    fake_quantize_backward(x, dy, dx, n, scale, r);                                                                \
-  }                                                                                                                \
-  extern "C" __global__ void dequantize_s8_##name(const std::int8_t* q, T* x, std::int64_t n, Compute<T> scale,    \
-                                                  Compute<T> zero_point) {                                         \
-    dequantize(q, x, n, scale, zero_point);                                                                        \
-  }                                                                                                                \
-  extern "C" __global__ void lerp_##name(const T* a, const T* b, const T* w, T* y, std::int64_t n) {               \
-    lerp(a, b, w, y, n);                                                                                           \
-  }                                                                                                                \
-  extern "C" __global__ void canonical_sum_##name(const T* dy, const T* a, const T* b, T* dw, std::int64_t rows,   \
-                                                  std::int64_t length) {                                           \
-    canonical_row_sums(dy, a, b, dw, rows, length);                                                                \
+#define PLANCK_TEST_KERNELS(name, T)                                                                                \
+  extern "C" __global__ void fake_quantize_divide_##name(const T* x, T* y, std::int64_t n,                          \
+                                                         DivideScale<Compute<T>> scale, CodeRange<Compute<T>> r) {  \
+    fake_quantize(x, y, n, scale, r);                                                                               \
+  }                                                                                                                 \
+  extern "C" __global__ void fake_quantize_reciprocal_##name(                                                       \
+      const T* x, T* y, std::int64_t n, ReciprocalScale<Compute<T>> scale, CodeRange<Compute<T>> r) {               \
+    fake_quantize(x, y, n, scale, r);                                                                               \
+  }                                                                                                                 \
+  extern "C" __global__ void fake_quantize_backward_divide_##name(                                                  \
+      const T* x, const T* dy, T* dx, std::int64_t n, DivideScale<Compute<T>> scale, CodeRange<Compute<T>> r) {     \
+    fake_quantize_backward(x, dy, dx, n, scale, r);                                                                 \
+  }                                                                                                                 \
+  extern "C" __global__ void fake_quantize_backward_reciprocal_##name(                                              \
+      const T* x, const T* dy, T* dx, std::int64_t n, ReciprocalScale<Compute<T>> scale, CodeRange<Compute<T>> r) { \
+    fake_quantize_backward(x, dy, dx, n, scale, r);                                                                 \
+  }                                                                                                                 \
+  extern "C" __global__ void dequantize_s8_##name(const std::int8_t* q, T* x, std::int64_t n, Compute<T> scale,     \
+                                                  Compute<T> zero_point) {                                          \
+    dequantize(q, x, n, scale, zero_point);                                                                         \
+  }                                                                                                                 \
+  extern "C" __global__ void lerp_##name(const T* a, const T* b, const T* w, T* y, std::int64_t n) {                \
+    lerp(a, b, w, y, n);                                                                                            \
+  }                                                                                                                 \
+  extern "C" __global__ void canonical_sum_##name(const T* dy, const T* a, const T* b, T* dw, std::int64_t rows,    \
+                                                  std::int64_t length) {                                            \
+    canonical_row_sums(dy, a, b, dw, rows, length);                                                                 \
   }
 
 PLANCK_TEST_KERNELS(f32, float)

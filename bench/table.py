@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Runs kernels_bench and prints its ratios as the tables that README and docs quote.
+
+Usage: bench/table.py build/release/bench/kernels_bench
+"""
+import json
+import subprocess
+import sys
+
+GROUPS = [
+    ("16M", "apart"),
+    ("16M_in_place", "in place"),
+    ("16M_transposed", "transposed input"),
+    ("16M_to_scalar", "summed to a scalar"),
+    ("16M_to_rows", "summed along rows"),
+    ("16M_to_columns", "summed along columns"),
+]
+KINDS = ["f32", "f64", "bf16", "f16"]
+
+
+def main() -> int:
+    bench = sys.argv[1]
+    out = subprocess.run([bench, "--benchmark_format=json", "--benchmark_min_time=0.1"], check=True,
+                         stdout=subprocess.PIPE, text=True).stdout
+    ratios: dict[tuple[str, str], dict[str, float]] = {}
+    for row in json.loads(out)["benchmarks"]:
+        group, name = row["name"].split("/")[:2]
+        if group == "64":
+            print(f"One `run` of FakeQuantizePlan on 64 f32 elements: {row['real_time']:.0f} ns\n")
+            continue
+        words = name.split("_")
+        kind = next(word for word in words if word in KINDS)
+        rest = [word for word in words if word != kind and word != "summed"]
+        ratios.setdefault((" ".join(rest), group), {})[kind] = row["x_copy"]
+    print("| operation | tensors | " + " | ".join(KINDS) + " |")
+    print("|---|---|" + "---|" * len(KINDS))
+    for group, label in GROUPS:
+        for (name, of), by_kind in ratios.items():
+            if of == group:
+                cells = [f"{by_kind[k]:.2f}" if k in by_kind else "–" for k in KINDS]
+                print(f"| {name} | {label} | " + " | ".join(cells) + " |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

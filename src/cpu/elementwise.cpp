@@ -50,7 +50,7 @@ bool worth_streaming(const StridedLoop& loop, int inputs) {
       if (loop.operand[i].base == output.base) return false;
     }
   }
-  return bytes >= kStreamBytes;
+  return bytes >= stream_bytes;
 }
 
 /// A small contiguous problem goes straight to the kernel: the cutting below costs as much as 64 elements do.
@@ -63,11 +63,13 @@ bool run_if_small(SpanKernel kernel, const void* params, const StridedLoop& loop
     if (op.base == nullptr || (n > 1 && op.stride[0] != op.element_bytes)) return false;
     operands[k] = op.base;
   }
-  kernel(params, operands, n, false);
+  kernel(params, operands, n, 0);
   return true;
 }
 
 }  // namespace
+
+std::int64_t stream_bytes = kStreamBytes;
 
 void run_elementwise(const Stream& stream, SpanKernel kernel, const void* params, StridedLoop& loop,
                      int inputs) noexcept {

@@ -15,9 +15,10 @@ namespace planck::cpu {
 inline constexpr int kMaxOperands = 8;
 
 /// Applies an elementwise kernel to n elements. `operands` are the inputs, then the outputs, each contiguous
-/// and aligned to its element; an output may equal an input. `params` is the kernel's own struct. `streamed`:
-/// write past the caches if the outputs' alignment allows it; the caller fences.
-using SpanKernel = void (*)(const void* params, void* const* operands, std::int64_t n, bool streamed);
+/// and aligned to its element; an output may equal an input. `params` is the kernel's own struct. Outputs whose
+/// bit is set in `streamed` (bit 0 is the first) are written past the caches if their alignment allows it; the
+/// caller fences.
+using SpanKernel = void (*)(const void* params, void* const* operands, std::int64_t n, unsigned streamed);
 
 }  // namespace planck::cpu
 

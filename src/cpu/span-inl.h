@@ -40,19 +40,19 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   /// Whether every store is a full register, which streaming needs.
   static constexpr bool kStreamable = kPaired || (std::is_same_v<Out, C> && ...);
 
-  static void run(const void* params, void* const* operands, std::int64_t n, bool streamed) {
+  static void run(const void* params, void* const* operands, std::int64_t n, unsigned streamed) {
     const Kernel kernel(*static_cast<const typename Kernel::Params*>(params));
     std::int64_t i = 0;
     if constexpr (kStreamable) {
-      const std::int64_t head = streamed ? elements_to_alignment(operands, n) : -1;
+      const std::int64_t head = streamed != 0 ? elements_to_alignment(operands, n, streamed) : -1;
       if (head >= 0) {
         if (head > 0) partial(kernel, operands, 0, head);
-        i = full_steps<true>(kernel, operands, head, n);
+        i = full_steps<true>(kernel, operands, head, n, streamed);
       } else {
-        i = full_steps<false>(kernel, operands, 0, n);
+        i = full_steps<false>(kernel, operands, 0, n, 0);
       }
     } else {
-      i = full_steps<false>(kernel, operands, 0, n);
+      i = full_steps<false>(kernel, operands, 0, n, 0);
     }
     if (i < n) partial(kernel, operands, i, n - i);
   }
@@ -62,36 +62,52 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
     return static_cast<std::int64_t>(hn::Lanes(Tag<C>())) * (kPaired ? 2 : 1);
   }
 
-  template <bool streamed>
+  /// Whole steps from element i on; `streamed` says which outputs are streamed if any may be.
+  template <bool may_stream>
   static PLANCK_MATH std::int64_t full_steps(const Kernel& kernel, void* const* operands, std::int64_t i,
-                                             std::int64_t n) {
+                                             std::int64_t n, unsigned streamed) {
     const std::int64_t elements = step_elements();
     for (; i + elements <= n; i += elements) {
-      step<streamed>(kernel, operands, i, std::make_index_sequence<kInputs>(), std::make_index_sequence<kOutputs>());
+      step<may_stream>(kernel, operands, i, streamed, std::make_index_sequence<kInputs>(),
+                       std::make_index_sequence<kOutputs>());
     }
     return i;
   }
 
-  template <bool streamed, std::size_t... I, std::size_t... O>
-  static PLANCK_MATH void step(const Kernel& kernel, void* const* operands, std::int64_t i, std::index_sequence<I...>,
-                               std::index_sequence<O...>) {
+  template <bool may_stream, std::size_t... I, std::size_t... O>
+  static PLANCK_MATH void step(const Kernel& kernel, void* const* operands, std::int64_t i, unsigned streamed,
+                               std::index_sequence<I...>, std::index_sequence<O...>) {
     if constexpr (kPaired) {
       const Vec<float> in[2 * kInputs] = {load_pair(static_cast<const In*>(operands[I]) + i).first...,
                                           load_pair(static_cast<const In*>(operands[I]) + i).second...};
       Vec<float> out[2 * kOutputs];
       kernel(in, out);
       kernel(in + kInputs, out + kOutputs);
-      (store_pair<streamed>(Pair<Out>{out[O], out[kOutputs + O]}, static_cast<Out*>(operands[kInputs + O]) + i), ...);
+      (put<may_stream>(Pair<Out>{out[O], out[kOutputs + O]}, static_cast<Out*>(operands[kInputs + O]) + i,
+                       (streamed >> O & 1U) != 0),
+       ...);
     } else {
       const Vec<C> in[] = {load<C>(static_cast<const In*>(operands[I]) + i)...};
       Vec<C> out[kOutputs];
       kernel(in, out);
-      if constexpr (streamed) {
-        (store_full<true>(out[O], static_cast<Out*>(operands[kInputs + O]) + i), ...);
-      } else {
-        (store(out[O], static_cast<Out*>(operands[kInputs + O]) + i), ...);
-      }
+      (put<may_stream>(out[O], static_cast<Out*>(operands[kInputs + O]) + i, (streamed >> O & 1U) != 0), ...);
     }
+  }
+
+  template <bool may_stream, class T>
+  static PLANCK_MATH void put(Pair<T> x, T* to, bool streamed) {
+    if (may_stream && streamed) {
+      store_pair<true>(x, to);
+    } else {
+      store_pair<false>(x, to);
+    }
+  }
+  template <bool may_stream, class T>
+  static PLANCK_MATH void put(Vec<C> x, T* to, bool streamed) {
+    if constexpr (may_stream) {
+      if (streamed) return store_full<true>(x, to);
+    }
+    store(x, to);
   }
 
   /// Fewer elements than a step, through padded copies.
@@ -103,21 +119,24 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
       if (k < kInputs)
         std::memcpy(padded[k], at(operands[k], i * kSizes[k]), static_cast<std::size_t>(count * kSizes[k]));
     }
-    full_steps<false>(kernel, copies, 0, step_elements());
+    full_steps<false>(kernel, copies, 0, step_elements(), 0);
     for (int k = kInputs; k < kInputs + kOutputs; ++k) {
       std::memcpy(at(operands[k], i * kSizes[k]), padded[k], static_cast<std::size_t>(count * kSizes[k]));
     }
   }
 
-  /// How many elements come before all outputs are aligned to a register; -1 if they never are together.
-  static std::int64_t elements_to_alignment(void* const* operands, std::int64_t n) {
+  /// How many elements come before all streamed outputs are aligned to a register; -1 if they never are together.
+  static std::int64_t elements_to_alignment(void* const* operands, std::int64_t n, unsigned streamed) {
     const auto register_bytes = static_cast<std::uintptr_t>(step_elements()) * sizeof(Out0);
-    const std::uintptr_t missing = -reinterpret_cast<std::uintptr_t>(operands[kInputs]) & (register_bytes - 1);
-    for (int k = kInputs + 1; k < kInputs + kOutputs; ++k) {
-      if ((-reinterpret_cast<std::uintptr_t>(operands[k]) & (register_bytes - 1)) != missing) return -1;
+    std::int64_t head = -1;
+    for (int o = 0; o < kOutputs; ++o) {
+      if ((streamed >> o & 1U) == 0) continue;
+      const std::uintptr_t missing = -reinterpret_cast<std::uintptr_t>(operands[kInputs + o]) & (register_bytes - 1);
+      const auto elements = static_cast<std::int64_t>(missing / sizeof(Out0));
+      if (elements >= n || (head >= 0 && elements != head)) return -1;
+      head = elements;
     }
-    const auto head = static_cast<std::int64_t>(missing / sizeof(Out0));
-    return head < n ? head : -1;
+    return head;
   }
 
   static unsigned char* at(void* p, std::int64_t bytes) { return static_cast<unsigned char*>(p) + bytes; }

@@ -48,7 +48,7 @@ void copy_rectangle(std::int64_t size, const std::byte* from, std::int64_t from_
 
 SpanRunner::SpanRunner(SpanKernel kernel, const void* params, const core::StridedLoop& loop, int inputs, int outputs,
                        int column_dim, int row_dim, bool streamed) noexcept
-    : kernel_(kernel), params_(params), inputs_(inputs), operands_(inputs + outputs), streamed_(streamed) {
+    : kernel_(kernel), params_(params), inputs_(inputs), operands_(inputs + outputs) {
   for (int k = 0; k < operands_; ++k) {
     const core::LoopOperand& op = loop.operand[k];
     size_[k] = op.element_bytes;
@@ -67,8 +67,8 @@ SpanRunner::SpanRunner(SpanKernel kernel, const void* params, const core::Stride
       tiled_ |= row_dim >= 0 && std::abs(row_stride_[k]) < std::abs(column_stride_[k]);
     }
     scratch_used_ |= access_[k] != Access::Direct;
-    // An output that goes through scratch is not written to memory by the kernel.
-    if (k >= inputs_ && access_[k] != Access::Direct) streamed_ = false;
+    // An output that goes through scratch must stay in the cache.
+    if (streamed && k >= inputs_ && access_[k] == Access::Direct) streamed_ |= 1U << (k - inputs_);
   }
 }
 

@@ -23,7 +23,7 @@ class SpanRunner {
 
   /// The loop's first `inputs` operands are read, the `outputs` after them written. Columns run along
   /// `column_dim` of the loop, rows along `row_dim`; -1 stands for a dimension of size 1.
-  /// `streamed`: write outputs past the caches, if all are contiguous; the caller fences.
+  /// `streamed`: write contiguous outputs past the caches; the caller fences.
   SpanRunner(SpanKernel kernel, const void* params, const core::StridedLoop& loop, int inputs, int outputs,
              int column_dim, int row_dim, bool streamed) noexcept;
 
@@ -45,7 +45,7 @@ class SpanRunner {
   const void* params_;
   int inputs_;
   int operands_;
-  bool streamed_;
+  unsigned streamed_ = 0;  ///< the kernel's mask of outputs
   bool scratch_used_ = false;
   bool tiled_ = false;
   std::array<Access, core::kMaxLoopOperands> access_;

@@ -94,29 +94,16 @@ constexpr KernelRow kRows[] = {PLANCK_ROWS_OF_TYPE(float), PLANCK_ROWS_OF_TYPE(d
 }  // namespace planck::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#ifndef PLANCK_BINARY_PARAM_ROWS_DECLARED
-#define PLANCK_BINARY_PARAM_ROWS_DECLARED
 namespace planck::cpu {
-namespace {
-template <std::int64_t target>
-struct BinaryParamRows {
-  static std::span<const KernelRow> get() { return {}; }
-};
-}  // namespace
-}  // namespace planck::cpu
-#endif
-
-namespace planck::cpu {
-namespace {
+struct BinaryParamFamily;
 template <>
-struct BinaryParamRows<HWY_TARGET> {
+struct TargetRows<BinaryParamFamily, HWY_TARGET> {
   static std::span<const KernelRow> get() { return HWY_NAMESPACE::kRows; }
 };
-}  // namespace
 }  // namespace planck::cpu
 
 #if HWY_ONCE
 namespace planck::cpu {
-std::span<const KernelRow> binary_param_kernels(ArchSku arch) noexcept { return rows_of<BinaryParamRows>(arch); }
+std::span<const KernelRow> binary_param_kernels(ArchSku arch) noexcept { return rows_of<BinaryParamFamily>(arch); }
 }  // namespace planck::cpu
 #endif

@@ -116,29 +116,16 @@ constexpr KernelRow kRows[] = {PLANCK_ROWS(float), PLANCK_ROWS(double), PLANCK_R
 }  // namespace planck::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#ifndef PLANCK_QUANTIZE_ROWS_DECLARED
-#define PLANCK_QUANTIZE_ROWS_DECLARED
 namespace planck::cpu {
-namespace {
-template <std::int64_t target>
-struct QuantizeRows {
-  static std::span<const KernelRow> get() { return {}; }
-};
-}  // namespace
-}  // namespace planck::cpu
-#endif
-
-namespace planck::cpu {
-namespace {
+struct QuantizeFamily;
 template <>
-struct QuantizeRows<HWY_TARGET> {
+struct TargetRows<QuantizeFamily, HWY_TARGET> {
   static std::span<const KernelRow> get() { return HWY_NAMESPACE::kRows; }
 };
-}  // namespace
 }  // namespace planck::cpu
 
 #if HWY_ONCE
 namespace planck::cpu {
-std::span<const KernelRow> quantize_kernels(ArchSku arch) noexcept { return rows_of<QuantizeRows>(arch); }
+std::span<const KernelRow> quantize_kernels(ArchSku arch) noexcept { return rows_of<QuantizeFamily>(arch); }
 }  // namespace planck::cpu
 #endif

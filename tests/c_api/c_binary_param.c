@@ -85,32 +85,47 @@ static void test_backward(void) {
   CHECK(db_data[0] == 0.0F && db_data[3] == 0.0F);
 }
 
-/* A weight per row: dw sums along the row, with the workspace that _workspace_size asks for. */
+enum { LENGTH = 8192, REPEATS = LENGTH / 4 };
+
+/* A row of four values, over and over. */
+static void fill_row(float* row, const float pattern[4]) {
+  int i;
+  for (i = 0; i < LENGTH; ++i) row[i] = pattern[i % 4];
+}
+
+/* A weight per row: dw sums along rows long enough that _workspace_size asks for some. */
 static void test_summed_weight_gradient(void) {
-  static const int64_t shape[] = {2, 4};
+  static const int64_t shape[] = {2, LENGTH};
   static const int64_t column[] = {2, 1};
-  float dy_data[8] = {1.0F, 2.0F, 3.0F, 4.0F, 1.0F, 1.0F, 1.0F, -1.0F};
-  float a_data[8] = {0.0F, 0.0F, 0.0F, 0.0F, 1.0F, 1.0F, 1.0F, 1.0F};
-  float b_data[8] = {1.0F, 1.0F, 0.5F, 0.25F, 2.0F, 3.0F, 4.0F, 5.0F};
+  static const float dy_rows[2][4] = {{1.0F, 2.0F, 3.0F, 4.0F}, {1.0F, 1.0F, 1.0F, -1.0F}};
+  static const float a_rows[2][4] = {{0.0F, 0.0F, 0.0F, 0.0F}, {1.0F, 1.0F, 1.0F, 1.0F}};
+  static const float b_rows[2][4] = {{1.0F, 1.0F, 0.5F, 0.25F}, {2.0F, 3.0F, 4.0F, 5.0F}};
+  static const float da_rows[2][4] = {{0.75F, 1.5F, 2.25F, 3.0F}, {0.5F, 0.5F, 0.5F, -0.5F}};
+  static float dy_data[2 * LENGTH], a_data[2 * LENGTH], b_data[2 * LENGTH], da_data[2 * LENGTH], lerp_da[2 * LENGTH];
   float w_data[2] = {0.25F, 0.5F};
   float dw_data[2] = {9.0F, 9.0F};
-  float da_data[8];
-  const float lerp_dw[2] = {5.5F, 2.0F};
-  const float add_scaled_dw[2] = {5.5F, 4.0F};
-  const float lerp_da[8] = {0.75F, 1.5F, 2.25F, 3.0F, 0.5F, 0.5F, 0.5F, -0.5F};
+  const float lerp_dw[2] = {5.5F * REPEATS, 2.0F * REPEATS};
+  const float add_scaled_dw[2] = {5.5F * REPEATS, 4.0F * REPEATS};
   planck_shape weight_shape = shape_of(2, column);
-  planck_tensor dy = packed(dy_data, PLANCK_F32, 2, shape, 8);
-  planck_tensor a = packed(a_data, PLANCK_F32, 2, shape, 8);
-  planck_tensor b = packed(b_data, PLANCK_F32, 2, shape, 8);
+  planck_tensor dy = packed(dy_data, PLANCK_F32, 2, shape, 2 * LENGTH);
+  planck_tensor a = packed(a_data, PLANCK_F32, 2, shape, 2 * LENGTH);
+  planck_tensor b = packed(b_data, PLANCK_F32, 2, shape, 2 * LENGTH);
   planck_tensor w = packed(w_data, PLANCK_F32, 2, column, 2);
-  planck_tensor da = packed(da_data, PLANCK_F32, 2, shape, 8);
+  planck_tensor da = packed(da_data, PLANCK_F32, 2, shape, 2 * LENGTH);
   planck_tensor dw = packed(dw_data, PLANCK_F32, 2, column, 2);
   planck_binary_param_backward_descriptor d = {PLANCK_LERP, shape_of(2, shape), PLANCK_F32, 0.0, &weight_shape, NULL,
                                                NULL};
   planck_binary_param_backward_args args = {&dy, &a, &b, &w, &da, NULL, &dw};
   size_t bytes = 0;
   char* workspace;
+  int row;
 
+  for (row = 0; row < 2; ++row) {
+    fill_row(dy_data + row * LENGTH, dy_rows[row]);
+    fill_row(a_data + row * LENGTH, a_rows[row]);
+    fill_row(b_data + row * LENGTH, b_rows[row]);
+    fill_row(lerp_da + row * LENGTH, da_rows[row]);
+  }
   CHECK_OK(planck_binary_param_backward_workspace_size(&d, NULL, &bytes));
   CHECK(bytes > 0);
   workspace = malloc(bytes + 1);

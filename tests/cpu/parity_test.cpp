@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cpu/isa.hpp"
+#include "cpu/streaming.hpp"
 #include "support/op_cases.hpp"
 #include "support/test_tensor.hpp"
 #include "support/thread_executor.hpp"
@@ -173,6 +174,14 @@ TEST_P(Parity, AwkwardSizes) {
 TEST_P(Parity, ThreadsOnLongRow) { check(Shape{100003}, std::span(kScenarios).first(8), kThreads); }
 
 TEST_P(Parity, ThreadsOnMatrix) { check(Shape{199, 229}, kScenarios, kThreads); }
+
+TEST_P(Parity, StreamedStores) {
+  constexpr int kTwoThreads[] = {2};
+  cpu::stream_bytes = 0;
+  check(Shape{4099}, kScenarios, kTwoThreads);
+  check(Shape{33, 1031}, kScenarios, kTwoThreads);
+  cpu::stream_bytes = cpu::kStreamBytes;
+}
 
 TEST_P(Parity, HigherRanks) {
   constexpr int kThreeThreads[] = {3};

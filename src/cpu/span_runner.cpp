@@ -84,13 +84,22 @@ void SpanRunner::run(const Pointers& at, std::int64_t rows, std::int64_t columns
   }
 }
 
-void SpanRunner::run_tile(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+void SpanRunner::pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
   for (int k = 0; k < inputs_; ++k) {
+    if (access_[k] == Access::Repeat) {
+      if (rows == 1 && filled_from_[k] == at[k] && filled_columns_[k] >= columns) continue;
+      filled_from_[k] = rows == 1 ? at[k] : nullptr;  // a tile holds other values in its other rows
+      filled_columns_[k] = columns;
+    }
     if (access_[k] == Access::Pack || access_[k] == Access::Repeat) {
       copy_rectangle(size_[k], at[k], row_stride_[k], column_stride_[k], scratch(k), columns * size_[k], size_[k], rows,
                      columns);
     }
   }
+}
+
+void SpanRunner::run_tile(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+  pack_inputs(at, rows, columns);
   for (std::int64_t r = 0; r < rows; ++r) {
     void* operands[core::kMaxLoopOperands];
     for (int k = 0; k < operands_; ++k) {

@@ -38,6 +38,7 @@ class SpanRunner {
  private:
   enum class Access : std::uint8_t { Direct, Repeat, Pack, Absent };
 
+  void pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
   void run_tile(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
   std::byte* scratch(int operand) noexcept { return scratch_[operand].data(); }
 
@@ -52,8 +53,12 @@ class SpanRunner {
   std::array<std::int64_t, core::kMaxLoopOperands> size_;
   std::array<std::int64_t, core::kMaxLoopOperands> column_stride_;
   std::array<std::int64_t, core::kMaxLoopOperands> row_stride_;
-  // Left uninitialised: 64 KiB that most runs never touch.
-  std::array<std::array<std::byte, kScratch * 8>, core::kMaxLoopOperands> scratch_;
+  // What a repeated operand's scratch row holds, so that it is filled once and not for every row.
+  std::array<const std::byte*, core::kMaxLoopOperands> filled_from_{};
+  std::array<std::int64_t, core::kMaxLoopOperands> filled_columns_{};
+  // Left uninitialised: 64 KiB that most runs never touch. The odd cache lines keep rows from sharing the low
+  // twelve bits of their addresses, which loads and stores are told apart by.
+  std::array<std::array<std::byte, kScratch * 8 + 192>, core::kMaxLoopOperands> scratch_;
 };
 
 }  // namespace planck::cpu

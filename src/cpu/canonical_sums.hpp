@@ -111,7 +111,7 @@ void CanonicalSums::push_span(const Term* terms, std::int64_t n, bool last) noex
     double part[8];
     for (int b = 0; b < 8; ++b) {
       const Term* x = terms + i + 8 * b;
-      double sum = static_cast<double>(x[0]);
+      auto sum = static_cast<double>(x[0]);
       for (int j = 1; j < 8; ++j) sum += static_cast<double>(x[j]);
       part[b] = sum;
     }

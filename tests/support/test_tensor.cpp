@@ -44,8 +44,9 @@ double test_value(std::uint64_t seed, std::int64_t index, double unit) {
   const double sign = (r & 1) != 0 ? -1.0 : 1.0;
   switch ((r >> 8) % 32) {
     case 0: {
-      constexpr double kSpecial[] = {0.0,    -0.0,     kInf,    -kInf,   std::nan(""), 65504.0,  65520.0, 1e30, 1e-40,
-                                     -1e-40, 0x1p-149, 0x1p-24, 0x1p-25, 0x1p-14,      -65519.0, 3e38,    1.0,  0.5};
+      static const double kSpecial[] = {0.0,     -0.0,    kInf,     -kInf,  std::nan(""), 65504.0,
+                                        65520.0, 1e30,    1e-40,    -1e-40, 0x1p-149,     0x1p-24,
+                                        0x1p-25, 0x1p-14, -65519.0, 3e38,   1.0,          0.5};
       return kSpecial[(r >> 16) % (sizeof kSpecial / sizeof *kSpecial)];
     }
     case 1:

@@ -86,8 +86,8 @@ struct RefSum {
   static PLANCK_BENCH_INLINE double project(State s) { return s.v; }
 };
 
-/// Scans n elements (a multiple of 64) from `open`, whose open blocks of 64 and more are combined into `high`;
-/// element t is x[t * step]. Blocks of 8 lie side by side in eight lanes. Returns the total of the last block of 64.
+/// Scans one whole block of 64, whose element t is x[t * step], behind `high`: the open blocks of 64 and more before
+/// it, combined (null if there are none). Its blocks of 8 lie side by side in eight lanes. `total` is its own total.
 template <class Op>
 PLANCK_BENCH_TARGET void scan_block_of_64(const float* x, float* y, std::int64_t step, const State* high, State& total,
                                           bool write) {
@@ -228,6 +228,14 @@ PLANCK_BENCH_TARGET void scan_columns(const float* x, float* y, std::int64_t row
   }
 }
 
+/// body(i) for each i in [0, count), on the stream's threads.
+template <class Body>
+void for_each_piece(const Stream& stream, std::int64_t count, const Body& body) {
+  stream.executor().for_each(
+      count, stream.threads(), [](void* c, std::int64_t i) noexcept { (*static_cast<const Body*>(c))(i); },
+      const_cast<Body*>(&body));
+}
+
 /// One row in parts of 4096: totals of the parts first, then every part from the state before it.
 template <class Op>
 void scan_split(const Stream& stream, const float* x, float* y, std::int64_t n, bool reverse) {
@@ -236,13 +244,7 @@ void scan_split(const Stream& stream, const float* x, float* y, std::int64_t n, 
   std::vector<State> totals(static_cast<std::size_t>(parts));
   std::vector<High<Op>> before(static_cast<std::size_t>(parts));
   const auto start = [&](std::int64_t part) { return reverse ? n - (part + 1) * kPart : part * kPart; };
-  const auto each = [&](const auto& body) {
-    using Body = std::remove_cvref_t<decltype(body)>;
-    stream.executor().for_each(
-        parts, stream.threads(), [](void* c, std::int64_t i) noexcept { (*static_cast<const Body*>(c))(i); },
-        const_cast<Body*>(&body));
-  };
-  each([&](std::int64_t part) {
+  for_each_piece(stream, parts, [&](std::int64_t part) {
     const float* from = x + start(part) + (reverse ? kPart - 1 : 0);
     const std::int64_t step = reverse ? -1 : 1;
     State level3{};
@@ -262,7 +264,7 @@ void scan_split(const Stream& stream, const float* x, float* y, std::int64_t n, 
     before[static_cast<std::size_t>(part)] = high;
     high.push(4, totals[static_cast<std::size_t>(part)]);
   }
-  each([&](std::int64_t part) {
+  for_each_piece(stream, parts, [&](std::int64_t part) {
     scan_row<Op>(x + start(part), y + start(part), kPart, reverse, before[static_cast<std::size_t>(part)]);
   });
 }
@@ -281,17 +283,12 @@ enum class Walk { Rows, Columns, Split };
 
 template <class Op>
 void run(const Stream& stream, Walk walk, bool reverse, const std::vector<float>& x, std::vector<float>& y) {
-  const auto each = [&](std::int64_t count, const auto& body) {
-    using Body = std::remove_cvref_t<decltype(body)>;
-    stream.executor().for_each(
-        count, stream.threads(), [](void* c, std::int64_t i) noexcept { (*static_cast<const Body*>(c))(i); },
-        const_cast<Body*>(&body));
-  };
   switch (walk) {
     case Walk::Rows:
-      return each(kRows, [&](std::int64_t r) { scan_row<Op>(&x[r * kColumns], &y[r * kColumns], kColumns, reverse); });
+      return for_each_piece(
+          stream, kRows, [&](std::int64_t r) { scan_row<Op>(&x[r * kColumns], &y[r * kColumns], kColumns, reverse); });
     case Walk::Columns:
-      return each(kColumns / 2048, [&](std::int64_t b) {
+      return for_each_piece(stream, kColumns / 2048, [&](std::int64_t b) {
         scan_columns<Op>(x.data(), y.data(), kRows, kColumns, b * 2048, (b + 1) * 2048, reverse);
       });
     case Walk::Split:

@@ -16,8 +16,6 @@ using core::StridedLoop;
 
 constexpr std::int64_t kUnitBytes = 64 << 10;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// Moves next to last the dimension along which a packed operand is nearest to contiguous, so that tiles
 /// use whole cache lines of it.
 void bring_tile_dim_inwards(StridedLoop& loop) {

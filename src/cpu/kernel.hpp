@@ -12,8 +12,6 @@
 
 namespace planck::cpu {
 
-inline constexpr int kMaxOperands = 8;
-
 /// Applies an elementwise kernel to n elements. `operands` are the inputs, then the outputs, each contiguous
 /// and aligned to its element; an output may equal an input. `params` is the kernel's own struct. Outputs whose
 /// bit is set in `streamed` (bit 0 is the first) are written past the caches if their alignment allows it; the

@@ -15,6 +15,8 @@ inline constexpr std::int64_t kInlineBytes = 128 << 10;
 /// About what one piece should touch: fits the second-level cache.
 inline constexpr std::int64_t kPieceBytes = 256 << 10;
 
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 /// Calls body(begin, end) over sub-ranges that together are [0, units); `unit_bytes` is what one unit touches.
 template <class Body>
 void for_each_range(const Stream& stream, std::int64_t units, std::int64_t unit_bytes, const Body& body) noexcept {

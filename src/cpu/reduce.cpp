@@ -22,8 +22,6 @@ using Pointers = SpanRunner::Pointers;
 
 constexpr std::int64_t kLevelStorage = 8192;  // f64 values a thread keeps open, over all levels: 64 KiB of stack
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// The reduction in its final form: kept dimensions first, then the reduced ones in logical order.
 struct Problem {
   const Reduction* reduction;

@@ -65,14 +65,7 @@ struct BackwardKernel {
 
 template <class Kernel>
 constexpr KernelRow row(BinaryKind kind, bool backward, Weight weight, ElementKind element, bool terms) {
-  return {OpCategory::BinaryElementwise,
-          static_cast<std::int32_t>(kind),
-          backward,
-          static_cast<std::int32_t>(weight),
-          terms,
-          element,
-          std::nullopt,
-          &Span<Kernel>::run};
+  return elementwise::kernel_row(kind, backward, weight, element, terms, &Span<Kernel>::run);
 }
 
 // clang-format off

@@ -4,12 +4,26 @@
 #include <cstdint>
 
 #include "core/layout.hpp"
+#include "cpu/kernel.hpp"
 #include "planck/elementwise.hpp"
 
 namespace planck::elementwise {
 
 /// Where w comes from; the kernel list's `variant`.
 enum class Weight : std::int32_t { Scalar = 0, Tensor = 1 };
+
+/// A kernel's place in the list: rows carry a span, a plan's request is the same without one.
+constexpr cpu::KernelRow kernel_row(BinaryKind kind, bool backward, Weight weight, ElementKind element, bool terms,
+                                    cpu::SpanKernel span = nullptr) {
+  return {OpCategory::BinaryElementwise,
+          static_cast<std::int32_t>(kind),
+          backward,
+          static_cast<std::int32_t>(weight),
+          terms,
+          element,
+          std::nullopt,
+          span};
+}
 
 template <class C>
 struct Params {

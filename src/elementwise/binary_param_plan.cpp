@@ -45,14 +45,7 @@ Result<PlanChoice> select_binary_param(std::string_view plan, bool backward, con
   core::KernelRequest request;
   request.plan = plan;
   request.rows = cpu::binary_param_kernels;
-  request.kernel = {OpCategory::BinaryElementwise,
-                    static_cast<std::int32_t>(d.kind),
-                    backward,
-                    static_cast<std::int32_t>(weight_of(d)),
-                    false,
-                    d.element,
-                    std::nullopt,
-                    nullptr};
+  request.kernel = elementwise::kernel_row(d.kind, backward, weight_of(d), d.element, false);
   if (sums) {
     request.term_kernel = request.kernel;
     request.term_kernel->terms = true;

@@ -87,15 +87,7 @@ struct DequantizeBackwardKernel {
 template <class Kernel>
 constexpr KernelRow row(QuantizeKind kind, ElementKind element, std::optional<ElementKind> aux = {},
                         ScaleForm form = ScaleForm::Divide) {
-  const bool backward = kind == QuantizeKind::FakeQuantizeBackward || kind == QuantizeKind::DequantizePerTensorBackward;
-  return {OpCategory::Quantization,
-          static_cast<std::int32_t>(kind),
-          backward,
-          static_cast<std::int32_t>(form),
-          false,
-          element,
-          aux,
-          &Span<Kernel>::run};
+  return quantize::kernel_row(kind, element, aux, form, &Span<Kernel>::run);
 }
 
 // clang-format off

@@ -5,9 +5,24 @@
 #include <type_traits>
 
 #include "core/layout.hpp"
+#include "cpu/kernel.hpp"
 #include "planck/quantize.hpp"
 
 namespace planck::quantize {
+
+/// A kernel's place in the list: rows carry a span, a plan's request is the same without one.
+constexpr cpu::KernelRow kernel_row(QuantizeKind kind, ElementKind element, std::optional<ElementKind> aux,
+                                    ScaleForm form, cpu::SpanKernel span = nullptr) {
+  const bool backward = kind == QuantizeKind::FakeQuantizeBackward || kind == QuantizeKind::DequantizePerTensorBackward;
+  return {OpCategory::Quantization,
+          static_cast<std::int32_t>(kind),
+          backward,
+          static_cast<std::int32_t>(form),
+          false,
+          element,
+          aux,
+          span};
+}
 
 /// Scale and code range as the formulas use them, in the compute type C. Differences are taken in f64, where even
 /// unchecked zero points cannot overflow.

@@ -17,19 +17,12 @@ using detail::PlanChoice;
 
 constexpr std::int64_t kMaxFakeCode = std::int64_t{1} << 20;
 
-core::KernelRequest request_for(std::string_view plan, QuantizeKind kind, bool backward, ElementKind element,
+core::KernelRequest request_for(std::string_view plan, QuantizeKind kind, ElementKind element,
                                 std::optional<ElementKind> aux, ScaleForm form) {
   core::KernelRequest request;
   request.plan = plan;
   request.rows = cpu::quantize_kernels;
-  request.kernel = {OpCategory::Quantization,
-                    static_cast<std::int32_t>(kind),
-                    backward,
-                    static_cast<std::int32_t>(form),
-                    false,
-                    element,
-                    aux,
-                    nullptr};
+  request.kernel = quantize::kernel_row(kind, element, aux, form);
   request.precision = core::precision_of(element, false);
   return request;
 }
@@ -49,9 +42,7 @@ Result<PlanChoice> select_fake_quantize(std::string_view plan, QuantizeKind kind
   if (d.scale_form != ScaleForm::Divide && d.scale_form != ScaleForm::Reciprocal) {
     return fail(Text::ScaleFormUnknown, {plan, static_cast<std::int32_t>(d.scale_form)});
   }
-  const bool backward = kind == QuantizeKind::FakeQuantizeBackward;
-  return core::choose_kernel(request_for(plan, kind, backward, d.input_element, std::nullopt, d.scale_form), stream,
-                             preference);
+  return core::choose_kernel(request_for(plan, kind, d.input_element, std::nullopt, d.scale_form), stream, preference);
 }
 
 Result<PlanChoice> select_dequantize(std::string_view plan, QuantizeKind kind, const Stream& stream,
@@ -69,8 +60,8 @@ Result<PlanChoice> select_dequantize(std::string_view plan, QuantizeKind kind, c
   // The backward pass never sees the codes, so one kernel serves both code kinds.
   const bool backward = kind == QuantizeKind::DequantizePerTensorBackward;
   const auto aux = backward ? std::nullopt : std::optional(d.input_element);
-  auto choice = core::choose_kernel(request_for(plan, kind, backward, d.output_element, aux, ScaleForm::Divide), stream,
-                                    preference);
+  auto choice =
+      core::choose_kernel(request_for(plan, kind, d.output_element, aux, ScaleForm::Divide), stream, preference);
   if (choice) choice->sku.aux_element = d.input_element;
   return choice;
 }

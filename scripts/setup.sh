@@ -32,3 +32,18 @@ build_preset() {
   cmake --preset "$preset" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache "$@" >/dev/null
   cmake --build --preset "$preset" | tail -n 1
 }
+
+# Unpacks arm64 packages of the libraries into a folder, without installing them: fetch_arm64 FOLDER PACKAGE ...
+fetch_arm64() {
+  local root=$1
+  shift
+  [ -e "$root/complete" ] && return 0
+  mkdir -p "$root"/{lists/partial,cache/archives/partial,packages}
+  local apt=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User=
+    -o "Dir::State::Lists=$root/lists" -o "Dir::Cache=$root/cache" -o Dir::State::status=/dev/null)
+  "${apt[@]}" update
+  (cd "$root/packages" && "${apt[@]}" download "$@" >/dev/null)
+  local package
+  for package in "$root"/packages/*.deb; do dpkg -x "$package" "$root"; done
+  touch "$root/complete"
+}

@@ -137,9 +137,18 @@ OpCase binary_param_case(const cpu::KernelRow& row, const Shape& shape, Broadcas
 
 }  // namespace
 
+ArchSku plainest_arch() {
+  ArchSku plainest{};
+  for (const ArchSku arch : cpu::known_archs()) {
+    if (cpu::supported(arch)) plainest = arch;
+  }
+  return plainest;
+}
+
 std::vector<cpu::KernelRow> kernel_list() {
+  const ArchSku arch = plainest_arch();
   std::vector<cpu::KernelRow> list;
-  for (const auto rows : {cpu::quantize_kernels(ArchSku::Scalar), cpu::binary_param_kernels(ArchSku::Scalar)}) {
+  for (const auto rows : {cpu::quantize_kernels(arch), cpu::binary_param_kernels(arch)}) {
     list.insert(list.end(), rows.begin(), rows.end());
   }
   return list;

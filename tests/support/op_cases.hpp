@@ -11,7 +11,10 @@
 
 namespace planck::test {
 
-/// All kernels that this machine's scalar build has: every operation × element × variant, once.
+/// The plainest instruction set that this build has: scalar, but NEON where the processor always has it.
+ArchSku plainest_arch();
+
+/// All kernels of one instruction set: every operation × element × variant, once.
 std::vector<cpu::KernelRow> kernel_list();
 
 /// "FakeQuantize_f32_reciprocal", unique in the list.

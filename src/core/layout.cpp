@@ -13,7 +13,13 @@ void StridedLoop::add(const AnyTensorRef& view) noexcept {
   LoopOperand& op = operand[operands++];
   op.element_bytes = size_of(view.element);
   // Inputs travel as bytes too; the kernels' types keep them read-only.
-  op.base = static_cast<std::byte*>(const_cast<void*>(view.data)) + view.offset * op.element_bytes;
+  op.base = static_cast<std::byte*>(const_cast<void*>(view.data));
+  // Nobody has checked an empty view's offset and strides, and no element is reached through them.
+  if (std::find(view.shape.begin(), view.shape.end(), 0) != view.shape.end()) {
+    std::fill_n(op.stride.begin(), rank, 0);
+    return;
+  }
+  op.base += view.offset * op.element_bytes;
   const int missing = rank - view.shape.rank();
   for (int d = 0; d < rank; ++d) {
     const bool repeated = d < missing || view.shape[d - missing] == 1;

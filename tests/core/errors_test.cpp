@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <map>
 #include <regex>
 #include <vector>
@@ -323,6 +324,9 @@ TEST(Errors, EmptyTensorsNeedNoMemory) {
   const auto plan = FakeQuantizePlan<>::select(kCpu, fake({4, 0}));
   AnyTensorMut none{nullptr, 0, 0, ElementKind::F32, Shape{4, 0}, {}};
   EXPECT_TRUE(plan->run(kCpu, Workspace::none(), {none, 0.1, 0, none}));
+  none.offset = std::numeric_limits<std::int64_t>::min();
+  none.stride = {std::numeric_limits<std::int64_t>::max(), -1};
+  EXPECT_TRUE(plan->run(kCpu, Workspace::none(), {none, 0.1, 0, none})) << "numbers that nobody follows";
 }
 
 TEST(Errors, TrustedParametersAreNotChecked) {

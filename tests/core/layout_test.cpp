@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -82,6 +83,16 @@ TEST(Layout, ContiguousProblemsCollapseToOneDimension) {
   core::collapse(both_flipped);
   EXPECT_EQ(both_flipped.rank, 1);
   EXPECT_EQ(both_flipped.operand[0].base, reinterpret_cast<std::byte*>(a.data()));
+}
+
+TEST(Layout, OffsetAndStridesOfAnEmptyViewAreNotFollowed) {
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  std::byte memory{};
+  StridedLoop loop(Shape{3, 0});
+  loop.add(AnyTensorRef{&memory, 0, -kHuge, ElementKind::F32, Shape{3, 0}, {kHuge, -kHuge}});
+  EXPECT_EQ(loop.operand[0].base, &memory);
+  EXPECT_EQ(loop.operand[0].stride[0], 0);
+  EXPECT_EQ(loop.operand[0].stride[1], 0);
 }
 
 TEST(Layout, CollapsingKeepsWhatMeetsWhat) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "interleaved.hpp"
+#include "quantize/quantize_ops.hpp"
 #include "support/op_cases.hpp"
 #include "support/test_tensor.hpp"
 
@@ -28,7 +29,7 @@ void run_case(benchmark::State& state, const cpu::KernelRow& row, const Shape& s
   for (const auto& spec : op_case.tensors) {
     const bool transposed = placement == Placement::TransposedInput && !spec.output;
     tensors.emplace_back(spec.element, spec.shape, transposed ? Layout::Transposed : Layout::Contiguous);
-    if (!spec.output) tensors.back().fill_ordinary(tensors.size(), op_case.unit);
+    if (!spec.output) test::fill(tensors.back(), spec, tensors.size(), op_case.unit, true);
     bytes += tensors.back().numel() * size_of(spec.element);
   }
   for (const TestTensor& tensor : tensors) views.push_back(tensor);
@@ -62,25 +63,52 @@ void run_of_64(benchmark::State& state) {
 }  // namespace
 }  // namespace planck::bench
 
-int main(int argc, char** argv) {
-  using namespace planck;
-  using bench::Placement;
-  using test::Broadcast;
-  const Shape large{4096, 4096};
-  for (const auto& row : test::kernel_list()) {
-    if (!row.terms) {
-      bench::add("16M", row, large, Broadcast::None, Placement::Apart);
-    } else {
-      bench::add("16M_to_scalar", row, large, Broadcast::Scalar, Placement::Apart);
-      bench::add("16M_to_rows", row, large, Broadcast::Rows, Placement::Apart);
-      bench::add("16M_to_columns", row, large, Broadcast::Columns, Placement::Apart);
-    }
-    if (row.op == static_cast<std::int32_t>(QuantizeKind::FakeQuantize) && row.category == OpCategory::Quantization) {
-      bench::add("16M_in_place", row, large, Broadcast::None, Placement::InPlace);
-      bench::add("16M_transposed", row, large, Broadcast::None, Placement::TransposedInput);
-    }
+namespace planck::bench {
+namespace {
+
+using test::Broadcast;
+
+/// The quantise family with a scale per segment, and dynamic range: on the shapes where rows are long, few or short.
+void add_segments(const cpu::KernelRow& row) {
+  const bool dynamic = row.op == static_cast<std::int32_t>(quantize::Formula::Range);
+  const Shape square{4096, 4096};
+  for (const auto& [group, broadcast] :
+       {std::pair("16M_per_token", Broadcast::Rows), std::pair("16M_per_group", Broadcast::Groups),
+        std::pair("16M_per_first_channel", Broadcast::FirstChannel),
+        std::pair("16M_per_last_channel", Broadcast::Columns)}) {
+    add(group, row, square, broadcast, Placement::Apart);
   }
-  benchmark::RegisterBenchmark("64/FakeQuantizePlan_run", bench::run_of_64);
+  if (row.terms) return;
+  add("16M_short_tokens", row, {131072, 128}, Broadcast::Rows, Placement::Apart);
+  add("16M_one_token", row, {1, 1 << 24}, Broadcast::Rows, Placement::Apart);
+  if (dynamic) add("16M_per_tensor", row, square, Broadcast::Scalar, Placement::Apart);
+}
+
+void add_rows(const cpu::KernelRow& row) {
+  const Shape large{4096, 4096};
+  if (row.category == OpCategory::Quantization) {
+    const bool dynamic = row.op == static_cast<std::int32_t>(quantize::Formula::Range);
+    const auto from = quantize::qparams_from(row.variant);
+    if (dynamic || from == quantize::QParamsFrom::Operands) return add_segments(row);
+    if (from == quantize::QParamsFrom::NarrowOperands) return;  // the same work with fewer bytes of scales
+    add("16M", row, large, Broadcast::None, Placement::Apart);
+    if (row.op != static_cast<std::int32_t>(quantize::Formula::FakeQuantize)) return;
+    add("16M_in_place", row, large, Broadcast::None, Placement::InPlace);
+    add("16M_transposed", row, large, Broadcast::None, Placement::TransposedInput);
+    return;
+  }
+  if (!row.terms) return add("16M", row, large, Broadcast::None, Placement::Apart);
+  add("16M_to_scalar", row, large, Broadcast::Scalar, Placement::Apart);
+  add("16M_to_rows", row, large, Broadcast::Rows, Placement::Apart);
+  add("16M_to_columns", row, large, Broadcast::Columns, Placement::Apart);
+}
+
+}  // namespace
+}  // namespace planck::bench
+
+int main(int argc, char** argv) {
+  for (const auto& row : planck::test::kernel_list()) planck::bench::add_rows(row);
+  benchmark::RegisterBenchmark("64/FakeQuantizePlan_run", planck::bench::run_of_64);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

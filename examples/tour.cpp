@@ -1,5 +1,5 @@
-// A tour: fake-quantises a weight matrix, stores it as 8-bit codes, brings it back, blends it with the
-// original; prints samples, errors, the kernels that ran, and their speed beside a plain copy.
+// A tour: fake-quantises a weight matrix, stores it as 8-bit codes with a scale for each row, brings it back, and
+// blends it with the original; prints samples, errors, the kernels that ran, and their speed beside a plain copy.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -29,6 +29,12 @@ T must(Result<T> result) {
     std::exit(1);
   }
   if constexpr (!std::is_void_v<T>) return *result;
+}
+
+/// The container as a matrix of the weights' shape.
+template <class Container>
+auto matrix(Container& elements) {
+  return view(elements, {kRows, kColumns});
 }
 
 /// The best of several runs, in seconds: the others were disturbed.
@@ -100,18 +106,35 @@ int main() {
   const double scale = 0.08 / 127;
   const Stream stream = Stream::cpu();
 
-  const FakeQuantizeDescriptor fake{{kRows, kColumns}, -128, 127, ElementKind::F32, ScaleForm::Divide, false};
+  // Fake-quantised with one scale for the whole matrix.
+  FakeQuantizeDescriptor fake;
+  fake.shape = {kRows, kColumns};
   const auto fake_plan = must(FakeQuantizePlan<float>::select(stream, fake));
   std::vector<float> faked(kCount);
-  const FakeQuantizeArgs fake_args{view(weights, {kRows, kColumns}), scale, 0, view(faked, {kRows, kColumns})};
+  const FakeQuantizeArgs fake_args{matrix(weights), scale, 0, matrix(faked)};
   const auto run_fake = [&] { must(fake_plan.run(stream, Workspace::none(), fake_args)); };
 
-  const DequantizePerTensorDescriptor codes_to_floats{{kRows, kColumns}, ElementKind::S8, ElementKind::F32, false};
-  const auto dequantize_plan = must(DequantizePerTensorPlan<std::int8_t, float>::select(stream, codes_to_floats));
+  // Stored as s8 codes and brought back, with a scale for each row: its largest weight becomes code ±127.
+  std::vector<float> scales(kRows);
+  for (std::size_t row = 0; row < scales.size(); ++row) {
+    const auto first = weights.begin() + static_cast<std::int64_t>(row) * kColumns;
+    const auto [lo, hi] = std::minmax_element(first, first + kColumns);
+    scales[row] = std::max(-*lo, *hi) / 127;
+  }
+  QuantizeDescriptor floats_to_codes;
+  floats_to_codes.shape = {kRows, kColumns};
+  floats_to_codes.granularity = PerChannel{0};
+  const auto quantize_plan = must(QuantizePlan<float, std::int8_t>::select(stream, floats_to_codes));
   std::vector<std::int8_t> codes(kCount);
+  const QuantizeArgs quantize_args{matrix(weights), view(scales, {kRows}), 0, matrix(codes)};
+  const auto run_quantize = [&] { must(quantize_plan.run(stream, Workspace::none(), quantize_args)); };
+
+  DequantizeDescriptor codes_to_floats;
+  codes_to_floats.shape = {kRows, kColumns};
+  codes_to_floats.granularity = PerChannel{0};
+  const auto dequantize_plan = must(DequantizePlan<std::int8_t, float>::select(stream, codes_to_floats));
   std::vector<float> restored(kCount);
-  const DequantizePerTensorArgs dequantize_args{view(codes, {kRows, kColumns}), scale, 0,
-                                                view(restored, {kRows, kColumns})};
+  const DequantizeArgs dequantize_args{matrix(codes), view(scales, {kRows}), 0, matrix(restored)};
   const auto run_dequantize = [&] { must(dequantize_plan.run(stream, Workspace::none(), dequantize_args)); };
 
   BinaryParamDescriptor lerp;
@@ -119,15 +142,11 @@ int main() {
   lerp.param = 0.25;
   const auto lerp_plan = must(BinaryParamPlan<float>::select(stream, lerp));
   std::vector<float> blended(kCount);
-  const BinaryParamArgs lerp_args{view(weights, {kRows, kColumns}), view(faked, {kRows, kColumns}), std::nullopt,
-                                  view(blended, {kRows, kColumns})};
+  const BinaryParamArgs lerp_args{matrix(weights), matrix(faked), std::nullopt, matrix(blended)};
   const auto run_lerp = [&] { must(lerp_plan.run(stream, Workspace::none(), lerp_args)); };
 
   run_fake();
-  // A fake-quantised value is a whole number of scales: that number is the code.
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    codes[i] = static_cast<std::int8_t>(std::nearbyint(faked[i] / static_cast<float>(scale)));
-  }
+  run_quantize();
   run_dequantize();
   run_lerp();
 
@@ -139,12 +158,19 @@ int main() {
   print_samples("lerp 0.25", blended);
   std::printf("\nErrors against the weights\n");
   print_errors("fake-quantised", weights, faked);
+  print_errors("from s8 codes", weights, restored);
   print_errors("lerp 0.25", weights, blended);
-  const bool same = std::memcmp(faked.data(), restored.data(), faked.size() * sizeof(float)) == 0;
-  std::printf("  dequantised codes equal the fake-quantised weights bit for bit: %s\n", same ? "yes" : "NO");
+  // Quantise and dequantise in one: fake-quantise with the same scales.
+  fake.granularity = PerChannel{0};
+  const auto channel_plan = must(FakeQuantizePlan<float>::select(stream, fake));
+  std::vector<float> both(kCount);
+  must(channel_plan.run(stream, Workspace::none(), {matrix(weights), view(scales, {kRows}), 0, matrix(both)}));
+  const bool same = std::memcmp(both.data(), restored.data(), both.size() * sizeof(float)) == 0;
+  std::printf("  dequantised codes equal weights fake-quantised per channel bit for bit: %s\n", same ? "yes" : "NO");
 
   std::printf("\nKernels and speed, best of 12 (bytes read and written)\n");
   print_speed(fake_plan.sku(), best_time(run_fake), kCount * 8);
+  print_speed(quantize_plan.sku(), best_time(run_quantize), kCount * 5);
   print_speed(dequantize_plan.sku(), best_time(run_dequantize), kCount * 5);
   print_speed(lerp_plan.sku(), best_time(run_lerp), kCount * 12);
   return same ? 0 : 1;

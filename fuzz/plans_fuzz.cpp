@@ -357,6 +357,28 @@ void fill(const Arena& arena, ElementKind element, std::uint64_t seed, double un
   }
 }
 
+/// Gives a scale or zero-point view values that a plan accepts, where the view stays inside the arena.
+void put_qparams(const Arena& arena, const TensorSpec& spec, const AnyTensorMut& view, std::uint64_t seed,
+                 double unit) {
+  const std::int64_t size = size_of(view.element);
+  if (spec.values == Values::Ordinary || view.data == nullptr || numel(view.shape) == 0) return;
+  const std::int64_t before = static_cast<std::byte*>(view.data) - arena.start.get();
+  const auto [lowest, highest] = reach_of(view);
+  if (before + lowest * size < 0 || before + (highest + 1) * size > arena.bytes) return;
+  TestTensor values(spec.element, Shape{numel(view.shape)}, Layout::Contiguous);
+  planck::test::fill(values, spec, seed, unit);
+  const std::vector<std::byte> packed = values.packed();
+  for (std::int64_t i = 0; i < numel(view.shape); ++i) {
+    std::int64_t at = view.offset;
+    std::int64_t rest = i;
+    for (int d = view.shape.rank() - 1; d >= 0; --d) {
+      at += view.stride[d] * (rest % view.shape[d]);
+      rest /= view.shape[d];
+    }
+    std::memcpy(arena.start.get() + before + at * size, packed.data() + i * size, static_cast<std::size_t>(size));
+  }
+}
+
 std::vector<ArchSku> archs_here() {
   std::vector<ArchSku> archs;
   for (const ArchSku arch : cpu::known_archs()) {
@@ -377,8 +399,10 @@ void run_one(FuzzedDataProvider& bytes) {
   Arena arena(bytes.PickValueInArray(kArenas));
   const bool large = arena.bytes == kLarge;
   const Shape shape = draw_shape(bytes, arena.bytes / 64, large);
+  const std::vector<Broadcast> broadcasts = broadcasts_for(row, shape);
+  if (broadcasts.empty()) return;  // a number has no segments
   Problem problem{row,
-                  make_case(row, shape, pick_from(bytes, broadcasts_for(row, shape))),
+                  make_case(row, shape, pick_from(bytes, broadcasts)),
                   {},
                   arena.start.get(),
                   pick_from(bytes, kArchs),
@@ -387,10 +411,14 @@ void run_one(FuzzedDataProvider& bytes) {
   preference.prefer_arch = problem.arch;
   if (bytes.ConsumeBool()) preference.max_workspace_bytes = bytes.ConsumeIntegral<std::uint16_t>();
   cpu::stream_bytes = bytes.ConsumeBool() ? 0 : cpu::kStreamBytes;
-  fill(arena, row.element, bytes.ConsumeIntegral<std::uint16_t>(), problem.op_case.unit);
+  const auto seed = bytes.ConsumeIntegral<std::uint16_t>();
+  fill(arena, row.element, seed, problem.op_case.unit);
   ViewDrawer drawer(bytes, arena);
   for (const TensorSpec& spec : problem.op_case.tensors) drawer.draw(spec);
   problem.views = drawer.views();
+  for (std::size_t i = 0; i < problem.views.size(); ++i) {
+    put_qparams(arena, problem.op_case.tensors[i], problem.views[i], seed + i, problem.op_case.unit);
+  }
 
   ThreadExecutor executor(problem.threads);
   const Stream stream = Stream::cpu(executor);

@@ -184,6 +184,7 @@ class Plan {
   struct PLANCK_API Name##Op {                                                                             \
     using Descriptor = Name##Descriptor;                                                                   \
     using Args = Name##Args;                                                                               \
+    static constexpr std::string_view kName = #Name;                                                       \
     static constexpr std::size_t kElements = Elements;                                                     \
     static Result<detail::PlanChoice> select(const Stream&, const Descriptor&, const PlanPreference&,      \
                                              std::span<const ElementKind> expected) noexcept;              \

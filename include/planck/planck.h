@@ -87,57 +87,142 @@ typedef struct planck_stream {
 PLANCK_C_API const char* planck_last_error_message(void);
 PLANCK_C_API int32_t planck_last_backend_code(void);
 
-/* ---- fake-quantise, per tensor ---- */
+/* ---- the quantise family ---- */
+
+typedef enum planck_granularity_kind {
+  PLANCK_PER_TENSOR = 0,
+  PLANCK_PER_CHANNEL = 1,
+  PLANCK_PER_TOKEN = 2,
+  PLANCK_PER_GROUP = 3
+} planck_granularity_kind;
+
+/* Which elements share a scale and zero point. All zero is one for the whole tensor. */
+typedef struct planck_granularity {
+  int32_t kind;       /* planck_granularity_kind */
+  int32_t axis;       /* channel, group; negative counts from the end */
+  int64_t group_size; /* group */
+} planck_granularity;
+
+typedef struct planck_quantize_descriptor {
+  planck_shape shape;
+  int64_t q_min;
+  int64_t q_max;
+  int32_t input_element;  /* the floats */
+  int32_t output_element; /* the codes */
+  planck_granularity granularity;
+  int32_t scale_form; /* planck_scale_form */
+  int32_t trust_qparams;
+} planck_quantize_descriptor;
+
+typedef planck_quantize_descriptor planck_quantize_backward_descriptor;
+
+typedef struct planck_dequantize_descriptor {
+  planck_shape shape;
+  int32_t input_element;  /* the codes */
+  int32_t output_element; /* the floats */
+  planck_granularity granularity;
+  int32_t trust_qparams;
+} planck_dequantize_descriptor;
+
+typedef planck_dequantize_descriptor planck_dequantize_backward_descriptor;
 
 typedef struct planck_fake_quantize_descriptor {
   planck_shape shape;
   int64_t q_min;
   int64_t q_max;
   int32_t input_element;
-  int32_t scale_form; /* planck_scale_form */
+  planck_granularity granularity;
+  int32_t scale_form;
   int32_t trust_qparams;
+  int32_t learnable; /* the backward pass may give d_scale and d_zero_point */
 } planck_fake_quantize_descriptor;
+
+typedef planck_fake_quantize_descriptor planck_fake_quantize_backward_descriptor;
+
+/* A scale_tensor takes the place of the number scale, a zero_point_tensor (s32) that of zero_point; NULL: the number.
+ * Scales hold the compute type (f64 for f64 tensors, f32 for all others) or the tensor's own element. */
+typedef struct planck_quantize_args {
+  const planck_tensor* input;
+  double scale;
+  int64_t zero_point;
+  const planck_tensor* scale_tensor;
+  const planck_tensor* zero_point_tensor;
+  const planck_tensor* output;
+} planck_quantize_args;
+
+typedef struct planck_dequantize_args {
+  const planck_tensor* input;
+  double scale;
+  int64_t zero_point;
+  const planck_tensor* scale_tensor;
+  const planck_tensor* zero_point_tensor;
+  const planck_tensor* output;
+} planck_dequantize_args;
 
 typedef struct planck_fake_quantize_args {
   const planck_tensor* input;
   double scale;
   int64_t zero_point;
+  const planck_tensor* scale_tensor;
+  const planck_tensor* zero_point_tensor;
   const planck_tensor* output;
 } planck_fake_quantize_args;
 
-typedef planck_fake_quantize_descriptor planck_fake_quantize_backward_descriptor;
+typedef struct planck_quantize_backward_args {
+  const planck_tensor* input;
+  double scale;
+  int64_t zero_point;
+  const planck_tensor* scale_tensor;
+  const planck_tensor* zero_point_tensor;
+  const planck_tensor* d_output;
+  const planck_tensor* d_input;
+} planck_quantize_backward_args;
 
+typedef struct planck_dequantize_backward_args {
+  double scale;
+  const planck_tensor* scale_tensor;
+  const planck_tensor* d_output;
+  const planck_tensor* d_input;
+} planck_dequantize_backward_args;
+
+/* Gradients that are not wanted are NULL; d_scale and d_zero_point need a learnable descriptor. */
 typedef struct planck_fake_quantize_backward_args {
   const planck_tensor* input;
   double scale;
   int64_t zero_point;
+  const planck_tensor* scale_tensor;
+  const planck_tensor* zero_point_tensor;
   const planck_tensor* d_output;
   const planck_tensor* d_input;
+  const planck_tensor* d_scale;
+  const planck_tensor* d_zero_point;
+  double grad_factor; /* multiplies d_scale and d_zero_point; 1 changes nothing */
 } planck_fake_quantize_backward_args;
 
-/* ---- dequantise, per tensor ---- */
+typedef enum planck_dynamic_range_mode { PLANCK_SYMMETRIC = 0, PLANCK_ASYMMETRIC = 1 } planck_dynamic_range_mode;
+typedef enum planck_nonfinite { PLANCK_SATURATE = 0, PLANCK_ERROR = 1 } planck_nonfinite;
 
-typedef struct planck_dequantize_per_tensor_descriptor {
+typedef struct planck_dynamic_range_quantize_descriptor {
   planck_shape shape;
-  int32_t input_element;  /* the codes */
-  int32_t output_element; /* the floats */
-  int32_t trust_qparams;
-} planck_dequantize_per_tensor_descriptor;
+  int64_t q_min;
+  int64_t q_max;
+  int32_t mode; /* planck_dynamic_range_mode */
+  planck_granularity scope;
+  int32_t input_element;
+  int32_t output_element;
+  int32_t zero_in_range; /* asymmetric: 1 widens the range to contain 0, what C++ does by default */
+  int32_t nonfinite;     /* planck_nonfinite */
+  int32_t qparams_only;
+} planck_dynamic_range_quantize_descriptor;
 
-typedef struct planck_dequantize_per_tensor_args {
+/* Outputs that are not wanted are NULL. */
+typedef struct planck_dynamic_range_quantize_args {
   const planck_tensor* input;
-  double scale;
-  int64_t zero_point;
-  const planck_tensor* output;
-} planck_dequantize_per_tensor_args;
-
-typedef planck_dequantize_per_tensor_descriptor planck_dequantize_per_tensor_backward_descriptor;
-
-typedef struct planck_dequantize_per_tensor_backward_args {
-  double scale;
-  const planck_tensor* d_output;
-  const planck_tensor* d_input;
-} planck_dequantize_per_tensor_backward_args;
+  const planck_tensor* scale;      /* written */
+  const planck_tensor* output;     /* the codes */
+  const planck_tensor* zero_point; /* s32 */
+  const planck_tensor* row_sum;    /* s32 */
+} planck_dynamic_range_quantize_args;
 
 /* ---- parameterised binary operations ---- */
 
@@ -180,10 +265,13 @@ typedef struct planck_binary_param_backward_args {
   PLANCK_C_API planck_status planck_##op##_workspace_size(const planck_##op##_descriptor* descriptor,            \
                                                           planck_stream* stream, size_t* bytes)
 
+PLANCK_DECLARE_C_OP(quantize);
+PLANCK_DECLARE_C_OP(quantize_backward);
+PLANCK_DECLARE_C_OP(dequantize);
+PLANCK_DECLARE_C_OP(dequantize_backward);
 PLANCK_DECLARE_C_OP(fake_quantize);
 PLANCK_DECLARE_C_OP(fake_quantize_backward);
-PLANCK_DECLARE_C_OP(dequantize_per_tensor);
-PLANCK_DECLARE_C_OP(dequantize_per_tensor_backward);
+PLANCK_DECLARE_C_OP(dynamic_range_quantize);
 PLANCK_DECLARE_C_OP(binary_param);
 PLANCK_DECLARE_C_OP(binary_param_backward);
 

@@ -55,6 +55,28 @@ class Translator {
     return tensor(name, t);
   }
 
+  Granularity granularity(const planck_granularity& g) noexcept {
+    switch (g.kind) {
+      case PLANCK_PER_TENSOR:
+        return PerTensor{};
+      case PLANCK_PER_CHANNEL:
+        return PerChannel{g.axis};
+      case PLANCK_PER_TOKEN:
+        return PerToken{};
+      case PLANCK_PER_GROUP:
+        return PerGroup{g.axis, g.group_size};
+      default:
+        note(core::make_error(Text::GranularityUnknown, {plan_, g.kind}));
+        return PerTensor{};
+    }
+  }
+  ScaleArg scale(double number, const planck_tensor* t) noexcept {
+    return t == nullptr ? ScaleArg(number) : ScaleArg(tensor("scale", t));
+  }
+  ZeroPointArg zero_point(std::int64_t number, const planck_tensor* t) noexcept {
+    return t == nullptr ? ZeroPointArg(number) : ZeroPointArg(tensor("zero_point", t));
+  }
+
   const std::optional<Error>& error() const noexcept { return error_; }
 
  private:
@@ -101,35 +123,92 @@ planck_status with_stream(std::string_view plan, const planck_stream* stream, co
   return body(Stream::cpu(executor, stream->max_threads));
 }
 
+QuantizeDescriptor translate(Translator& t, const planck_quantize_descriptor& d) noexcept {
+  return {t.shape("shape", d.shape),
+          d.q_min,
+          d.q_max,
+          static_cast<ElementKind>(d.input_element),
+          static_cast<ElementKind>(d.output_element),
+          t.granularity(d.granularity),
+          static_cast<ScaleForm>(d.scale_form),
+          std::nullopt,
+          d.trust_qparams != 0};
+}
+
+DequantizeDescriptor translate(Translator& t, const planck_dequantize_descriptor& d) noexcept {
+  return {t.shape("shape", d.shape),
+          static_cast<ElementKind>(d.input_element),
+          static_cast<ElementKind>(d.output_element),
+          t.granularity(d.granularity),
+          std::nullopt,
+          d.trust_qparams != 0};
+}
+
 FakeQuantizeDescriptor translate(Translator& t, const planck_fake_quantize_descriptor& d) noexcept {
   return {t.shape("shape", d.shape),
           d.q_min,
           d.q_max,
           static_cast<ElementKind>(d.input_element),
+          t.granularity(d.granularity),
           static_cast<ScaleForm>(d.scale_form),
-          d.trust_qparams != 0};
+          std::nullopt,
+          d.trust_qparams != 0,
+          d.learnable != 0};
 }
 
+/// The scale, zero point and tensors of a forward operation: quantise, dequantise and fake-quantise name them alike.
+template <class Args, class CArgs>
+Args translate_forward(Translator& t, const CArgs& a) noexcept {
+  return {t.tensor("input", a.input), t.scale(a.scale, a.scale_tensor), t.zero_point(a.zero_point, a.zero_point_tensor),
+          t.tensor("output", a.output)};
+}
+QuantizeArgs translate(Translator& t, const planck_quantize_args& a) noexcept {
+  return translate_forward<QuantizeArgs>(t, a);
+}
+DequantizeArgs translate(Translator& t, const planck_dequantize_args& a) noexcept {
+  return translate_forward<DequantizeArgs>(t, a);
+}
 FakeQuantizeArgs translate(Translator& t, const planck_fake_quantize_args& a) noexcept {
-  return {t.tensor("input", a.input), a.scale, a.zero_point, t.tensor("output", a.output)};
+  return translate_forward<FakeQuantizeArgs>(t, a);
+}
+
+QuantizeBackwardArgs translate(Translator& t, const planck_quantize_backward_args& a) noexcept {
+  return {t.tensor("input", a.input), t.scale(a.scale, a.scale_tensor), t.zero_point(a.zero_point, a.zero_point_tensor),
+          t.tensor("d_output", a.d_output), t.tensor("d_input", a.d_input)};
+}
+
+DequantizeBackwardArgs translate(Translator& t, const planck_dequantize_backward_args& a) noexcept {
+  return {t.scale(a.scale, a.scale_tensor), t.tensor("d_output", a.d_output), t.tensor("d_input", a.d_input)};
 }
 
 FakeQuantizeBackwardArgs translate(Translator& t, const planck_fake_quantize_backward_args& a) noexcept {
-  return {t.tensor("input", a.input), a.scale, a.zero_point, t.tensor("d_output", a.d_output),
-          t.tensor("d_input", a.d_input)};
+  return {t.tensor("input", a.input),
+          t.scale(a.scale, a.scale_tensor),
+          t.zero_point(a.zero_point, a.zero_point_tensor),
+          t.tensor("d_output", a.d_output),
+          t.optional_tensor("d_input", a.d_input),
+          t.optional_tensor("d_scale", a.d_scale),
+          t.optional_tensor("d_zero_point", a.d_zero_point),
+          a.grad_factor};
 }
 
-DequantizePerTensorDescriptor translate(Translator& t, const planck_dequantize_per_tensor_descriptor& d) noexcept {
-  return {t.shape("shape", d.shape), static_cast<ElementKind>(d.input_element),
-          static_cast<ElementKind>(d.output_element), d.trust_qparams != 0};
+DynamicRangeQuantizeDescriptor translate(Translator& t, const planck_dynamic_range_quantize_descriptor& d) noexcept {
+  return {t.shape("shape", d.shape),
+          d.q_min,
+          d.q_max,
+          static_cast<DynamicRangeMode>(d.mode),
+          t.granularity(d.scope),
+          static_cast<ElementKind>(d.input_element),
+          static_cast<ElementKind>(d.output_element),
+          std::nullopt,
+          d.zero_in_range != 0,
+          static_cast<NonFinite>(d.nonfinite),
+          d.qparams_only != 0};
 }
 
-DequantizePerTensorArgs translate(Translator& t, const planck_dequantize_per_tensor_args& a) noexcept {
-  return {t.tensor("input", a.input), a.scale, a.zero_point, t.tensor("output", a.output)};
-}
-
-DequantizePerTensorBackwardArgs translate(Translator& t, const planck_dequantize_per_tensor_backward_args& a) noexcept {
-  return {a.scale, t.tensor("d_output", a.d_output), t.tensor("d_input", a.d_input)};
+DynamicRangeQuantizeArgs translate(Translator& t, const planck_dynamic_range_quantize_args& a) noexcept {
+  return {t.tensor("input", a.input), t.tensor("scale", a.scale), t.optional_tensor("output", a.output),
+          t.optional_tensor("zero_point", a.zero_point), t.optional_tensor("row_sum", a.row_sum)};
 }
 
 BinaryParamDescriptor translate(Translator& t, const planck_binary_param_descriptor& d) noexcept {
@@ -153,6 +232,21 @@ BinaryParamBackwardArgs translate(Translator& t, const planck_binary_param_backw
           t.optional_tensor("dw", a.dw)};
 }
 
+/// The kind of the scales: C sees descriptor and tensors together, so the tensors say it.
+template <class Args>
+std::optional<ElementKind> scale_element_of(const Args& args) noexcept {
+  if constexpr (requires { args.scale.element; }) {
+    return args.scale.element;
+  } else {
+    if (args.scale.tensor() != nullptr) return args.scale.tensor()->element;
+    if constexpr (requires { args.d_scale; }) {
+      if (args.d_scale) return args.d_scale->element;
+      if (args.d_zero_point) return args.d_zero_point->element;
+    }
+    return std::nullopt;
+  }
+}
+
 /// Selects the plan for a C descriptor and calls body(stream, plan, args); args is translated if there is any.
 template <class Op, class CDescriptor, class CArgs, class Body>
 planck_status with_plan(std::string_view name, const CDescriptor* descriptor, const CArgs* args, bool needs_args,
@@ -161,10 +255,13 @@ planck_status with_plan(std::string_view name, const CDescriptor* descriptor, co
   if (needs_args && args == nullptr) return report(core::make_error(Text::NullStruct, {name, "args"}));
   return with_stream(name, c_stream, [&](const Stream& stream) noexcept {
     Translator translator(name);
-    const auto cpp_descriptor = translate(translator, *descriptor);
+    auto cpp_descriptor = translate(translator, *descriptor);
     typename Op::Args cpp_args;
     if (args != nullptr) cpp_args = translate(translator, *args);
     if (translator.error()) return report(*translator.error());
+    if constexpr (requires { cpp_descriptor.scale_element; }) {
+      if (args != nullptr) cpp_descriptor.scale_element = scale_element_of(cpp_args);
+    }
     const auto plan = Plan<Op>::select(stream, cpp_descriptor);
     if (!plan) return report(plan.error());
     return body(stream, *plan, cpp_args);
@@ -207,10 +304,13 @@ int32_t planck_last_backend_code(void) { return planck::last_error.backend_code(
                                                });                                                                    \
   }
 
+PLANCK_DEFINE_C_OP(quantize, Quantize)
+PLANCK_DEFINE_C_OP(quantize_backward, QuantizeBackward)
+PLANCK_DEFINE_C_OP(dequantize, Dequantize)
+PLANCK_DEFINE_C_OP(dequantize_backward, DequantizeBackward)
 PLANCK_DEFINE_C_OP(fake_quantize, FakeQuantize)
 PLANCK_DEFINE_C_OP(fake_quantize_backward, FakeQuantizeBackward)
-PLANCK_DEFINE_C_OP(dequantize_per_tensor, DequantizePerTensor)
-PLANCK_DEFINE_C_OP(dequantize_per_tensor_backward, DequantizePerTensorBackward)
+PLANCK_DEFINE_C_OP(dynamic_range_quantize, DynamicRangeQuantize)
 PLANCK_DEFINE_C_OP(binary_param, BinaryParam)
 PLANCK_DEFINE_C_OP(binary_param_backward, BinaryParamBackward)
 

@@ -31,7 +31,7 @@ Status check_zero_point(std::string_view plan, std::int64_t zero_point) noexcept
 enum class Role {
   Input,
   Output,        ///< may be exactly the view of an input
-  SummedOutput,  ///< a gradient summed over broadcast dimensions: shares no memory with anything
+  SummedOutput,  ///< made of many elements, as summed gradients are: shares no memory with anything
 };
 
 /// One tensor argument, with what the descriptor says of it. Lives for one call of add.

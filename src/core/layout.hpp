@@ -9,19 +9,21 @@
 namespace planck::core {
 
 inline constexpr int kMaxLoopOperands = 8;
+/// A tensor's rank, and one more where an axis is cut into groups.
+inline constexpr int kMaxLoopRank = kMaxRank + 1;
 
 /// One operand of a loop, in bytes. An absent one (base null) is read as zeros and written to nowhere.
 struct LoopOperand {
   std::byte* base;
   std::int64_t element_bytes;
-  std::array<std::int64_t, kMaxRank> stride;
+  std::array<std::int64_t, kMaxLoopRank> stride;
 };
 
 /// The index space extent[0] × … × extent[rank-1] and what each operand does in it. Inputs come first. Only the
 /// first `rank` and `operands` entries mean anything; the rest is left uninitialised, as a call is short.
 struct StridedLoop {
   int rank;
-  std::array<std::int64_t, kMaxRank> extent;
+  std::array<std::int64_t, kMaxLoopRank> extent;
   int operands = 0;
   std::array<LoopOperand, kMaxLoopOperands> operand;
 

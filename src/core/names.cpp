@@ -89,6 +89,26 @@ std::string_view to_string(ScaleForm form) noexcept {
   return "unknown";
 }
 
+std::string_view to_string(DynamicRangeMode mode) noexcept {
+  switch (mode) {
+    case DynamicRangeMode::Symmetric:
+      return "Symmetric";
+    case DynamicRangeMode::Asymmetric:
+      return "Asymmetric";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(NonFinite nonfinite) noexcept {
+  switch (nonfinite) {
+    case NonFinite::Saturate:
+      return "Saturate";
+    case NonFinite::Error:
+      return "Error";
+  }
+  return "unknown";
+}
+
 std::string_view to_string(MathPrecision precision) noexcept {
   switch (precision) {
     case MathPrecision::F32:

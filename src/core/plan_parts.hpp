@@ -1,7 +1,8 @@
 // What every operation's three functions have in common, so that a plan file holds only what is its own.
 //
-// An operation X writes a struct XParts with `kPlan` (its name in messages), `select` (its checks and its
-// request to the kernel list), `check` (its tensors and scalars) and `execute` (the work).
+// An operation X writes a struct XParts with `name` (the plan's, for messages), `select` (its checks and its request
+// to the kernel list), `check` (its tensors and scalars), `check_contents` (what tensors hold, if that matters) and
+// `execute` (the work).
 #pragma once
 
 #include "core/checks.hpp"
@@ -14,7 +15,7 @@ namespace planck::core {
 template <class Parts, class Descriptor, class Args>
 Status can_implement(const Descriptor& descriptor, const Args& args) noexcept {
   const cpu::FpEnvironmentGuard guard;
-  OperandChecks checks(Parts::kPlan);
+  OperandChecks checks(Parts::name(descriptor));
   return Parts::check(checks, descriptor, args);
 }
 
@@ -23,10 +24,14 @@ Status run(const Descriptor& descriptor, const detail::PlanChoice& choice, const
            const Workspace& workspace, const Args& args) noexcept {
   // From here on: scalars are rounded to C in the right environment too.
   const cpu::FpEnvironmentGuard guard;
-  PLANCK_TRY(check_device(Parts::kPlan, choice, stream));
-  OperandChecks checks(Parts::kPlan);
+  const std::string_view plan = Parts::name(descriptor);
+  PLANCK_TRY(check_device(plan, choice, stream));
+  OperandChecks checks(plan);
   PLANCK_TRY(Parts::check(checks, descriptor, args));
   PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
+  if constexpr (requires { Parts::check_contents(descriptor, args); }) {
+    PLANCK_TRY(Parts::check_contents(descriptor, args));
+  }
   Parts::execute(descriptor, choice, stream, workspace, args);
   return {};
 }

@@ -25,9 +25,9 @@ namespace planck::detail {
 /// One kernel for one instruction set.
 struct KernelRow {
   OpCategory category;
-  std::int32_t op;  ///< the number of the category's kind enum
+  std::int32_t op;  ///< the number of the category's kind enum, or of the quantise family's formula
   bool backward;
-  std::int32_t variant;  ///< the operation's own: scale form, scalar or tensor weight
+  std::int32_t variant;  ///< the operation's own: scale form and source, scalar or tensor weight
   bool terms;            ///< outputs in C instead of the element: what summed gradients start from
   ElementKind element;
   std::optional<ElementKind> aux_element;
@@ -40,6 +40,7 @@ namespace planck::cpu {
 using detail::KernelRow;
 
 /// The rows of one family for one instruction set; empty if it was not compiled for it.
+template <class Element>
 std::span<const KernelRow> quantize_kernels(ArchSku arch) noexcept;
 std::span<const KernelRow> binary_param_kernels(ArchSku arch) noexcept;
 

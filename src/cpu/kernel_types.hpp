@@ -3,6 +3,7 @@
 
 #include <hwy/highway.h>
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -12,6 +13,18 @@ namespace planck::cpu {
 
 template <class... T>
 struct Types {};
+
+/// Arrays one after the other.
+template <std::size_t... Sizes>
+constexpr auto join(const std::array<KernelRow, Sizes>&... arrays) {
+  std::array<KernelRow, (Sizes + ...)> all{};
+  std::size_t at = 0;
+  const auto append = [&](const auto& array) {
+    for (const KernelRow& row : array) all[at++] = row;
+  };
+  (append(arrays), ...);
+  return all;
+}
 
 /// A family's rows for one Highway target: nothing, unless a pass of foreach_target specialises it. `Family` is a
 /// tag of the family's own.

@@ -64,6 +64,13 @@ void arrange_dims(Problem& p) {
   for (int d = 0; d < loop.rank; ++d) {
     if (loop.operand[p.gradient()].stride[d] != 0) loop.move_dim(d, p.kept++);
   }
+  // Where every sum has one term, that term still passes through a dimension of its own.
+  const bool one_term = p.kept == loop.rank;
+  if (one_term) {
+    loop.extent[loop.rank] = 1;
+    for (int k = 0; k < loop.operands; ++k) loop.operand[k].stride[loop.rank] = 0;
+    ++loop.rank;
+  }
   for (int d = p.kept - 2; d >= 0; --d) p.kept -= loop.merge_dims(d) ? 1 : 0;
   for (int d = 0; d < p.kept; ++d) p.sums *= loop.extent[d];
   if (p.kept == 0) return;
@@ -74,7 +81,7 @@ void arrange_dims(Problem& p) {
     if (total_stride(loop, d) <= total_stride(loop, best)) best = d;
   }
   loop.move_dim(best, p.kept - 1);
-  p.columns = total_stride(loop, p.kept - 1) < total_stride(loop, loop.rank - 1);
+  p.columns = one_term || total_stride(loop, p.kept - 1) < total_stride(loop, loop.rank - 1);
 }
 
 void choose_width(Problem& p) {
@@ -254,7 +261,8 @@ class Worker {
   void store(const double* values) const noexcept {
     std::byte* to = at_[p_.gradient()];
     const std::int64_t stride = p_.columns ? p_.loop.operand[p_.gradient()].stride[p_.kept - 1] : 0;
-    for (std::int64_t i = 0; i < width_; ++i) store_rounded(p_.reduction->element, values[i], to + i * stride);
+    for (std::int64_t i = 0; i < width_; ++i)
+      store_rounded(p_.reduction->element, values[i] * p_.reduction->factor, to + i * stride);
   }
 
  public:
@@ -278,8 +286,8 @@ class Worker {
   Pointers at_{};
   std::int64_t width_ = 1;
   std::int64_t first_sum_ = 0;  ///< the task's sums lie together in the workspace, in an order of their own
-  std::array<CanonicalSums, kMaxRank> sums_;
-  std::array<double*, kMaxRank> totals_{};
+  std::array<CanonicalSums, core::kMaxLoopRank> sums_;
+  std::array<double*, core::kMaxLoopRank> totals_{};
   alignas(64) double levels_[kLevelStorage];
 };
 
@@ -292,7 +300,7 @@ void store_zeros(const Problem& p) {
       to += rest % p.loop.extent[d] * p.loop.operand[p.gradient()].stride[d];
       rest /= p.loop.extent[d];
     }
-    Worker::store_rounded(p.reduction->element, 0.0, to);
+    Worker::store_rounded(p.reduction->element, 0.0 * p.reduction->factor, to);
   }
 }
 

@@ -28,6 +28,7 @@ struct Reduction {
   int term;             ///< which of the kernel's outputs is summed
   ElementKind compute;  ///< the terms' kind, f32 or f64
   ElementKind element;  ///< the gradient's kind
+  double factor = 1.0;  ///< multiplies each finished sum, in f64, before it is rounded
 };
 
 /// Writes every element of the gradient; a sum over nothing is +0.

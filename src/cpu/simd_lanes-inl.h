@@ -33,6 +33,7 @@ template <class T>
 struct Mask {
   hn::Mask<Tag<T>> raw;
   friend PLANCK_MATH Mask operator&(Mask a, Mask b) { return {hn::And(a.raw, b.raw)}; }
+  friend PLANCK_MATH Mask operator|(Mask a, Mask b) { return {hn::Or(a.raw, b.raw)}; }
 };
 
 template <class T>
@@ -124,20 +125,39 @@ PLANCK_MATH Vec<C> load(const T* from) {
       return widen_bf16(wide);
     }
   } else {
-    const auto codes = hn::PromoteTo(Narrow<std::int32_t, C>(), hn::LoadU(Narrow<T, C>(), from));
-    if constexpr (sizeof(C) == 4) {
-      return Vec<C>(hn::ConvertTo(Tag<C>(), codes));
+    const Narrow<std::int32_t, C> d32;
+    hn::Vec<Narrow<std::int32_t, C>> integers;
+    if constexpr (std::is_same_v<T, std::int32_t>) {
+      integers = hn::LoadU(d32, from);
     } else {
-      return Vec<C>(hn::PromoteTo(Tag<C>(), codes));
+      integers = hn::PromoteTo(d32, hn::LoadU(Narrow<T, C>(), from));
+    }
+    if constexpr (sizeof(C) == 4) {
+      return Vec<C>(hn::ConvertTo(Tag<C>(), integers));
+    } else {
+      return Vec<C>(hn::PromoteTo(Tag<C>(), integers));
     }
   }
 }
 
-/// One register of C, rounded once to the storage type T. Any alignment.
+/// One register of whole numbers that T (s8 or u8) can hold, as T.
+template <class T, class C>
+PLANCK_MATH auto to_codes(Vec<C> x) {
+  const Narrow<std::int32_t, C> d32;
+  if constexpr (sizeof(C) == 4) {
+    return hn::DemoteTo(Narrow<T, C>(), hn::ConvertTo(d32, x.raw));
+  } else {
+    return hn::DemoteTo(Narrow<T, C>(), hn::DemoteTo(d32, x.raw));
+  }
+}
+
+/// One register of C, rounded once to the storage type T; for codes a whole number that T can hold. Any alignment.
 template <class T, class C>
 PLANCK_MATH void store(Vec<C> x, T* to) {
   if constexpr (std::is_same_v<T, C>) {
     hn::StoreU(x.raw, Tag<C>(), to);
+  } else if constexpr (sizeof(T) == 1) {
+    hn::StoreU(to_codes<T>(x), Narrow<T, C>(), to);
   } else {
     static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
     const Narrow<std::uint16_t, float> d16;

@@ -67,8 +67,11 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   static PLANCK_MATH std::int64_t full_steps(const Kernel& kernel, void* const* operands, std::int64_t i,
                                              std::int64_t n, unsigned streamed) {
     const std::int64_t elements = step_elements();
+    // A copy that nothing else points to: a store of codes, which may alias anything, must not make us reload it.
+    void* local[kInputs + kOutputs];
+    for (int k = 0; k < kInputs + kOutputs; ++k) local[k] = operands[k];
     for (; i + elements <= n; i += elements) {
-      step<may_stream>(kernel, operands, i, streamed, std::make_index_sequence<kInputs>(),
+      step<may_stream>(kernel, local, i, streamed, std::make_index_sequence<kInputs>(),
                        std::make_index_sequence<kOutputs>());
     }
     return i;

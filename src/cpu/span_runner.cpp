@@ -44,6 +44,24 @@ void copy_rectangle(std::int64_t size, const std::byte* from, std::int64_t from_
   }
 }
 
+/// n copies of the element at `from`.
+void repeat_element(std::int64_t size, const std::byte* from, std::byte* to, std::int64_t n) {
+  const auto fill = [&]<class T>(T value) {
+    std::memcpy(&value, from, sizeof value);
+    std::fill_n(reinterpret_cast<T*>(to), n, value);
+  };
+  switch (size) {
+    case 1:
+      return fill(std::uint8_t{});
+    case 2:
+      return fill(std::uint16_t{});
+    case 4:
+      return fill(std::uint32_t{});
+    default:
+      return fill(std::uint64_t{});
+  }
+}
+
 }  // namespace
 
 SpanRunner::SpanRunner(SpanKernel kernel, const void* params, const core::StridedLoop& loop, int inputs, int outputs,
@@ -72,7 +90,40 @@ SpanRunner::SpanRunner(SpanKernel kernel, const void* params, const core::Stride
   }
 }
 
+bool SpanRunner::rows_are_one_span(std::int64_t columns) const noexcept {
+  bool repeats = false;
+  for (int k = 0; k < operands_; ++k) {
+    if (access_[k] == Access::Repeat) {
+      repeats = true;
+    } else if (access_[k] != Access::Direct || row_stride_[k] != columns * size_[k]) {
+      return false;
+    }
+  }
+  return repeats;
+}
+
+void SpanRunner::run_as_spans(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+  filled_from_ = {};
+  const std::int64_t span_rows = kScratch / columns;
+  for (std::int64_t r = 0; r < rows; r += span_rows) {
+    const std::int64_t count = std::min(span_rows, rows - r);
+    void* operands[core::kMaxLoopOperands];
+    for (int k = 0; k < operands_; ++k) {
+      const std::byte* first = at[k] + r * row_stride_[k];
+      operands[k] = const_cast<std::byte*>(first);
+      if (access_[k] != Access::Repeat) continue;
+      operands[k] = scratch(k);
+      for (std::int64_t i = 0; i < count; ++i) {
+        repeat_element(size_[k], first + i * row_stride_[k], scratch(k) + i * columns * size_[k], columns);
+      }
+    }
+    kernel_(params_, operands, count * columns, streamed_);
+  }
+}
+
 void SpanRunner::run(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+  // Many short rows in one call: a call costs as much as some hundred elements do.
+  if (rows > 1 && columns <= kScratch / 2 && rows_are_one_span(columns)) return run_as_spans(at, rows, columns);
   const std::int64_t tile_rows = tiled_ ? kTileRows : 1;
   const std::int64_t tile_columns = !scratch_used_ ? columns : tiled_ ? kTileColumns : kScratch;
   Pointers tile;
@@ -90,6 +141,10 @@ void SpanRunner::pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t
       if (rows == 1 && filled_from_[k] == at[k] && filled_columns_[k] >= columns) continue;
       filled_from_[k] = rows == 1 ? at[k] : nullptr;  // a tile holds other values in its other rows
       filled_columns_[k] = columns;
+      if (rows == 1) {
+        repeat_element(size_[k], at[k], scratch(k), columns);
+        continue;
+      }
     }
     if (access_[k] == Access::Pack || access_[k] == Access::Repeat) {
       copy_rectangle(size_[k], at[k], row_stride_[k], column_stride_[k], scratch(k), columns * size_[k], size_[k], rows,

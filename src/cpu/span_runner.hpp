@@ -38,6 +38,9 @@ class SpanRunner {
  private:
   enum class Access : std::uint8_t { Direct, Repeat, Pack, Absent };
 
+  /// Whether the rows lie one behind the other for every operand that is not repeated along them.
+  bool rows_are_one_span(std::int64_t columns) const noexcept;
+  void run_as_spans(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
   void pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
   void run_tile(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
   std::byte* scratch(int operand) noexcept { return scratch_[operand].data(); }

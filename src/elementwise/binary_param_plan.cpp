@@ -68,6 +68,7 @@ void with_params(const BinaryParamDescriptor& d, const Body& body) {
 
 struct BinaryParamParts {
   static constexpr std::string_view kPlan = "BinaryParamPlan";
+  static std::string_view name(const BinaryParamDescriptor&) { return kPlan; }
 
   static Result<PlanChoice> select(const Stream& stream, const BinaryParamDescriptor& d,
                                    const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
@@ -112,6 +113,7 @@ struct BinaryParamParts {
 
 struct BinaryParamBackwardParts {
   static constexpr std::string_view kPlan = "BinaryParamBackwardPlan";
+  static std::string_view name(const BinaryParamDescriptor&) { return kPlan; }
   static constexpr int kDa = 0;
   static constexpr int kDb = 1;
   static constexpr int kDw = 2;

@@ -1,7 +1,6 @@
 // The parameterised binary family as plain loops, to be read beside SPEC sections 5 and 6.
 #include "core/reference_loop.hpp"
 #include "elementwise/binary_param_ops.hpp"
-#include "numerics/canonical_order.hpp"
 #include "numerics/dispatch.hpp"
 #include "numerics/storage.hpp"
 
@@ -73,50 +72,13 @@ void backward(const core::StridedLoop& loop, BinaryKind kind, Weight weight, Ele
   });
 }
 
-namespace {
-
-/// The sum over the reduced dimensions from `dim` on, innermost first, at the kept index that `base` stands for.
-template <class Term>
-double summed(const core::StridedLoop& loop, int dim, std::array<std::int64_t, kMaxRank>& index, const Term& term) {
-  if (dim == loop.rank) return static_cast<double>(term(index));
-  if (loop.operand[loop.operands - 1].stride[dim] != 0 || loop.extent[dim] == 1) {
-    return summed(loop, dim + 1, index, term);
-  }
-  const double sum = numerics::canonical_sum(loop.extent[dim], [&](std::int64_t t) {
-    index[dim] = t;
-    return summed(loop, dim + 1, index, term);
-  });
-  index[dim] = 0;
-  return sum;
-}
-
-}  // namespace
-
 void backward_summed(const core::StridedLoop& loop, BinaryKind kind, Weight weight, ElementKind element, double param,
                      int gradient) {
-  const auto& out = loop.operand[loop.operands - 1];
-  // Visit the gradient's own elements: the loop with its reduced dimensions at size 1.
-  core::StridedLoop kept = loop;
-  for (int d = 0; d < loop.rank; ++d) {
-    if (out.stride[d] == 0) kept.extent[d] = 1;
-  }
   with_kind(kind, [&]<class Op>(Op op) {
     numerics::with_float(element, [&]<class T>(T) {
-      std::array<std::int64_t, kMaxRank> index{};
-      for (std::int64_t i = kept.count(); i > 0; --i) {
-        const double sum = summed(loop, 0, index, [&](const std::array<std::int64_t, kMaxRank>& at) {
-          const auto cell = [&](int k) {
-            std::byte* p = loop.operand[k].base;
-            for (int d = 0; p != nullptr && d < loop.rank; ++d) p += at[d] * loop.operand[k].stride[d];
-            return core::Cell(p);
-          };
-          return terms<T>(op, cell, weight, param)[gradient];
-        });
-        std::byte* to = out.base;
-        for (int d = 0; d < loop.rank; ++d) to += index[d] * out.stride[d];
-        core::Cell(to).set(narrow<T>(sum));
-        for (int d = loop.rank - 1; d >= 0 && ++index[d] == kept.extent[d]; --d) index[d] = 0;
-      }
+      core::for_each_sum(
+          loop, [&](const auto& cell) { return terms<T>(op, cell, weight, param)[gradient]; },
+          [](const core::Cell& to, double sum) { to.set(narrow<T>(sum)); });
     });
   });
 }

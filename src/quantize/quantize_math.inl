@@ -28,6 +28,18 @@ PLANCK_MATH auto inside(V x, const Scale& scale, const CodeRange<V>& range) {
   return (range.lo <= r) & (r <= range.hi);
 }
 
+/// The code, as a number in V. NaN gives the zero point, limited to the range: 0 steps.
+template <class V, class Scale>
+PLANCK_MATH V quantize(V x, const Scale& scale, const CodeRange<V>& range, V zero_point) {
+  const V steps = scale.steps(x);
+  return clamp(select(is_nan(steps), V(0), rne(steps)), range.lo, range.hi) + zero_point;
+}
+
+template <class V, class Scale>
+PLANCK_MATH V quantize_backward(V x, V dy, const Scale& scale, const CodeRange<V>& range) {
+  return select(inside(x, scale, range), scale.steps(dy), V(0));
+}
+
 template <class V, class Scale>
 PLANCK_MATH V fake_quantize(V x, const Scale& scale, const CodeRange<V>& range) {
   const V r = clamp(rne(scale.steps(x)), range.lo, range.hi);
@@ -37,6 +49,22 @@ PLANCK_MATH V fake_quantize(V x, const Scale& scale, const CodeRange<V>& range) 
 template <class V, class Scale>
 PLANCK_MATH V fake_quantize_backward(V x, V dy, const Scale& scale, const CodeRange<V>& range) {
   return select(inside(x, scale, range), dy, V(0));
+}
+
+/// What one element adds to d_scale: the rounding error inside the range, the range's end outside; 0 for NaN.
+template <class V, class Scale>
+PLANCK_MATH V d_scale_term(V x, V dy, const Scale& scale, const CodeRange<V>& range) {
+  const V steps = scale.steps(x);
+  const V r = rne(steps);
+  const V slope = select(r < range.lo, range.lo, select(range.hi < r, range.hi, r - steps));
+  return select(is_nan(x), V(0), dy * slope);
+}
+
+/// What one element adds to d_zero_point: 0 inside the range and for NaN.
+template <class V, class Scale>
+PLANCK_MATH V d_zero_point_term(V x, V dy, const Scale& scale, const CodeRange<V>& range) {
+  const V r = rne(scale.steps(x));
+  return select((r < range.lo) | (range.hi < r), V(0) - dy * scale.scale, V(0));
 }
 
 /// q and zero_point as numbers in V: their difference is exact.

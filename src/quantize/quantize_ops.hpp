@@ -1,4 +1,5 @@
-// What the parts of the quantise family tell each other: the parameters of a run, and the reference loops.
+// What the parts of the quantise family tell each other: the formulas, a run's parameters, a kernel's place in the
+// list, and the reference loops.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,48 @@
 
 namespace planck::quantize {
 
-/// A kernel's place in the list: rows carry a span, a plan's request is the same without one.
-constexpr cpu::KernelRow kernel_row(QuantizeKind kind, ElementKind element, std::optional<ElementKind> aux,
-                                    ScaleForm form, cpu::SpanKernel span = nullptr) {
-  const bool backward = kind == QuantizeKind::FakeQuantizeBackward || kind == QuantizeKind::DequantizePerTensorBackward;
+enum class Formula : std::int32_t {
+  Quantize,
+  QuantizeBackward,
+  Dequantize,
+  DequantizeBackward,
+  FakeQuantize,
+  FakeQuantizeBackward,
+  // Steps of dynamic-range quantisation, no operations of their own.
+  Range,         ///< over a span: reads x, widens one Range<C>
+  ColumnRanges,  ///< elementwise: reads x, lo, hi, writes lo, hi
+};
+
+constexpr bool is_backward(Formula formula) {
+  return formula < Formula::Range && static_cast<std::int32_t>(formula) % 2 == 1;
+}
+/// Whether the formula reads the float input x: all but dequantise, which reads codes or nothing.
+constexpr bool reads_floats(Formula formula) {
+  return formula != Formula::Dequantize && formula != Formula::DequantizeBackward;
+}
+
+/// Where a kernel gets scale and zero point from: one pair for the run, or two more operands, a scale in C or in the
+/// tensor's own 16-bit kind, and an s32.
+enum class QParamsFrom : std::int32_t { Run, Operands, NarrowOperands };
+
+/// A kernel's `variant`: scale form and source of the parameters. Dequantise has one form only.
+constexpr std::int32_t variant_of(ScaleForm form, QParamsFrom from) {
+  return static_cast<std::int32_t>(form) + 2 * static_cast<std::int32_t>(from);
+}
+constexpr ScaleForm form_of(std::int32_t variant) { return static_cast<ScaleForm>(variant % 2); }
+constexpr QParamsFrom qparams_from(std::int32_t variant) { return static_cast<QParamsFrom>(variant / 2); }
+
+/// A kernel's place in the list: rows carry a span, a plan's request is the same without one. One kernel serves all
+/// granularities, so the list has no QuantizeKind but the formula.
+constexpr cpu::KernelRow kernel_row(Formula formula, ElementKind element, std::optional<ElementKind> codes,
+                                    std::int32_t variant, bool terms, cpu::SpanKernel span = nullptr) {
   return {OpCategory::Quantization,
-          static_cast<std::int32_t>(kind),
-          backward,
-          static_cast<std::int32_t>(form),
-          false,
+          static_cast<std::int32_t>(formula),
+          is_backward(formula),
+          variant,
+          terms,
           element,
-          aux,
+          codes,
           span};
 }
 
@@ -40,22 +72,28 @@ struct Params {
         zero_point(static_cast<C>(zero_point_)),
         lo(static_cast<C>(static_cast<double>(q_min) - static_cast<double>(zero_point_))),
         hi(static_cast<C>(static_cast<double>(q_max) - static_cast<double>(zero_point_))) {}
-
-  /// The same run in a narrower C: the scale is rounded first, the reciprocal taken of what it became.
-  explicit Params(const Params<double>& wide) requires std::is_same_v<C, float>
-      : scale(static_cast<C>(wide.scale)),
-        inverse(C(1) / scale),
-        zero_point(static_cast<C>(wide.zero_point)),
-        lo(static_cast<C>(wide.lo)),
-        hi(static_cast<C>(wide.hi)) {}
 };
 
-/// The reference: operands in the order of the span kernels, `params` a Params<C> of the float kind's C.
+/// The gradients that the terms kernels sum: outputs 0 and 1.
+inline constexpr int kDScale = 0;
+inline constexpr int kDZeroPoint = 1;
+
+/// The reference. Operands: the formula's tensors that are read, scale, zero point (may be absent), then the one
+/// that is written.
 namespace reference {
-void fake_quantize(const core::StridedLoop& loop, ElementKind element, ScaleForm form, const void* params);
-void fake_quantize_backward(const core::StridedLoop& loop, ElementKind element, ScaleForm form, const void* params);
-void dequantize(const core::StridedLoop& loop, ElementKind codes, ElementKind element, const void* params);
-void dequantize_backward(const core::StridedLoop& loop, ElementKind element, const void* params);
+struct Problem {
+  Formula formula;
+  ElementKind element;  ///< the floats
+  ElementKind codes;
+  ElementKind scale;
+  ScaleForm form;
+  std::int64_t q_min;
+  std::int64_t q_max;
+};
+void run(const core::StridedLoop& loop, const Problem& problem);
+/// d_scale or d_zero_point: the same operands, last the gradient, stored as `element`.
+void sum_gradient(const core::StridedLoop& loop, const Problem& problem, ElementKind element, int gradient,
+                  double factor);
 }  // namespace reference
 
 }  // namespace planck::quantize

@@ -1,6 +1,16 @@
-// The quantise family's plans: checks, the choice of a kernel, and handing a strided loop to the engine.
+// The quantise family's plans. Six operations become one Problem (what) and one set of Operands (this run's tensors);
+// checks, the choice of a kernel and the work are written once over these.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
 #include "core/plan_parts.hpp"
 #include "cpu/elementwise.hpp"
+#include "cpu/reduce.hpp"
+#include "numerics/dispatch.hpp"
+#include "numerics/storage.hpp"
+#include "quantize/contents.hpp"
+#include "quantize/granularity.hpp"
 #include "quantize/quantize_ops.hpp"
 
 namespace planck {
@@ -14,197 +24,503 @@ using core::Status;
 using core::StridedLoop;
 using core::Text;
 using detail::PlanChoice;
+using quantize::Formula;
+using quantize::QParamsFrom;
+using quantize::SegmentSpace;
 
 constexpr std::int64_t kMaxFakeCode = std::int64_t{1} << 20;
 
-core::KernelRequest request_for(std::string_view plan, QuantizeKind kind, ElementKind element,
-                                std::optional<ElementKind> aux, ScaleForm form) {
+struct Problem {
+  Formula formula;
+  const Shape& shape;
+  const Granularity& granularity;
+  ElementKind element;  ///< the floats
+  ElementKind codes;
+  std::string_view element_field;  ///< what the descriptor calls them
+  std::string_view codes_field;
+  ElementKind scale_element;
+  ScaleForm form;
+  std::int64_t q_min;
+  std::int64_t q_max;
+  bool trusted;
+  bool learnable;
+
+  bool per_tensor() const { return std::holds_alternative<PerTensor>(granularity); }
+  std::string_view plan() const;
+};
+
+std::string_view plan_name(Formula formula, std::size_t granularity) {
+  constexpr std::string_view kNames[6][4] = {
+      {"QuantizePerTensorPlan", "QuantizePerChannelPlan", "QuantizePerTokenPlan", "QuantizePerGroupPlan"},
+      {"QuantizePerTensorBackwardPlan", "QuantizePerChannelBackwardPlan", "QuantizePerTokenBackwardPlan",
+       "QuantizePerGroupBackwardPlan"},
+      {"DequantizePerTensorPlan", "DequantizePerChannelPlan", "DequantizePerTokenPlan", "DequantizePerGroupPlan"},
+      {"DequantizePerTensorBackwardPlan", "DequantizePerChannelBackwardPlan", "DequantizePerTokenBackwardPlan",
+       "DequantizePerGroupBackwardPlan"},
+      {"FakeQuantizePlan", "FakeQuantizePerChannelPlan", "FakeQuantizePerTokenPlan", "FakeQuantizePerGroupPlan"},
+      {"FakeQuantizeBackwardPlan", "FakeQuantizePerChannelBackwardPlan", "FakeQuantizePerTokenBackwardPlan",
+       "FakeQuantizePerGroupBackwardPlan"},
+  };
+  return kNames[static_cast<int>(formula)][granularity];
+}
+
+std::string_view Problem::plan() const { return plan_name(formula, granularity.index()); }
+
+QuantizeKind kind_of(Formula formula, std::size_t granularity) {
+  using K = QuantizeKind;
+  constexpr K kKinds[6][4] = {
+      {K::PerTensor, K::PerChannel, K::PerToken, K::PerGroup},
+      {K::PerTensorBackward, K::PerChannelBackward, K::PerTokenBackward, K::PerGroupBackward},
+      {K::DequantizePerTensor, K::DequantizePerChannel, K::DequantizePerToken, K::DequantizePerGroup},
+      {K::DequantizePerTensorBackward, K::DequantizePerChannelBackward, K::DequantizePerTokenBackward,
+       K::DequantizePerGroupBackward},
+      {K::FakeQuantize, K::FakeQuantize, K::FakeQuantize, K::FakeQuantize},
+      {K::FakeQuantizeBackward, K::FakeQuantizeBackward, K::FakeQuantizeBackward, K::FakeQuantizeBackward},
+  };
+  return kKinds[static_cast<int>(formula)][granularity];
+}
+
+Problem problem_of(Formula formula, const QuantizeDescriptor& d) {
+  return {formula,
+          d.shape,
+          d.granularity,
+          d.input_element,
+          d.output_element,
+          "input_element",
+          "output_element",
+          d.scale_element.value_or(compute_of(d.input_element)),
+          d.scale_form,
+          d.q_min,
+          d.q_max,
+          d.trust_qparams,
+          false};
+}
+Problem problem_of(Formula formula, const DequantizeDescriptor& d) {
+  return {formula,
+          d.shape,
+          d.granularity,
+          d.output_element,
+          d.input_element,
+          "output_element",
+          "input_element",
+          d.scale_element.value_or(compute_of(d.output_element)),
+          ScaleForm::Divide,
+          0,
+          0,
+          d.trust_qparams,
+          false};
+}
+Problem problem_of(Formula formula, const FakeQuantizeDescriptor& d) {
+  return {formula,
+          d.shape,
+          d.granularity,
+          d.input_element,
+          ElementKind::S8,
+          "input_element",
+          "",
+          d.scale_element.value_or(compute_of(d.input_element)),
+          d.scale_form,
+          d.q_min,
+          d.q_max,
+          d.trust_qparams,
+          d.learnable && formula == Formula::FakeQuantizeBackward};
+}
+
+/// One tensor that is read, under its name in the arguments.
+struct NamedInput {
+  std::string_view name;
+  const AnyTensorRef* view;
+  ElementKind element;
+};
+
+/// A run's arguments under names that all six operations share.
+struct Operands {
+  NamedInput inputs[2];
+  int input_count;
+  const ScaleArg& scale;
+  const ZeroPointArg* zero_point;  ///< null where the formula has none
+  std::string_view output_name;
+  const AnyTensorMut* output;  ///< null: not wanted
+  ElementKind output_element;
+  const AnyTensorMut* d_scale = nullptr;
+  const AnyTensorMut* d_zero_point = nullptr;
+  double grad_factor = 1.0;
+};
+
+Operands operands_of(const Problem& p, const QuantizeArgs& a) {
+  return {{{"input", &a.input, p.element}, {}}, 1, a.scale, &a.zero_point, "output", &a.output, p.codes};
+}
+Operands operands_of(const Problem& p, const QuantizeBackwardArgs& a) {
+  return {{{"input", &a.input, p.element}, {"d_output", &a.d_output, p.element}},
+          2,
+          a.scale,
+          &a.zero_point,
+          "d_input",
+          &a.d_input,
+          p.element};
+}
+Operands operands_of(const Problem& p, const DequantizeArgs& a) {
+  return {{{"input", &a.input, p.codes}, {}}, 1, a.scale, &a.zero_point, "output", &a.output, p.element};
+}
+Operands operands_of(const Problem& p, const DequantizeBackwardArgs& a) {
+  return {{{"d_output", &a.d_output, p.element}, {}}, 1, a.scale, nullptr, "d_input", &a.d_input, p.element};
+}
+Operands operands_of(const Problem& p, const FakeQuantizeArgs& a) {
+  return {{{"input", &a.input, p.element}, {}}, 1, a.scale, &a.zero_point, "output", &a.output, p.element};
+}
+Operands operands_of(const Problem& p, const FakeQuantizeBackwardArgs& a) {
+  const auto wanted = [](const std::optional<AnyTensorMut>& view) { return view ? &*view : nullptr; };
+  return {{{"input", &a.input, p.element}, {"d_output", &a.d_output, p.element}},
+          2,
+          a.scale,
+          &a.zero_point,
+          "d_input",
+          wanted(a.d_input),
+          p.element,
+          wanted(a.d_scale),
+          wanted(a.d_zero_point),
+          a.grad_factor};
+}
+
+// ---- select ----
+
+Status check_code_range(const Problem& p) noexcept {
+  if (!quantize::reads_floats(p.formula)) return {};
+  if (p.q_min > p.q_max) return fail(Text::CodeRangeEmpty, {p.plan(), p.q_min, p.q_max});
+  const bool fake = p.formula == Formula::FakeQuantize || p.formula == Formula::FakeQuantizeBackward;
+  const std::int64_t lowest = fake ? -kMaxFakeCode : p.codes == ElementKind::S8 ? -128 : 0;
+  const std::int64_t highest = fake ? kMaxFakeCode : p.codes == ElementKind::S8 ? 127 : 255;
+  if (p.q_min < lowest || p.q_max > highest) {
+    return fail(Text::CodeRangeTooWide, {p.plan(), p.q_min, p.q_max, lowest, highest});
+  }
+  return {};
+}
+
+Status check_elements(const Problem& p) noexcept {
+  if (!is_float(p.element)) return fail(Text::ElementUnsupported, {p.plan(), p.element_field, printable(p.element)});
+  if (!is_quantized(p.codes)) return fail(Text::ElementUnsupported, {p.plan(), p.codes_field, printable(p.codes)});
+  if (p.scale_element != p.element && p.scale_element != compute_of(p.element)) {
+    return fail(Text::ElementUnsupported, {p.plan(), "scale_element", printable(p.scale_element)});
+  }
+  return {};
+}
+
+auto rows_for(ElementKind element) {
+  std::span<const cpu::KernelRow> (*rows)(ArchSku) noexcept = nullptr;
+  numerics::with_float(element, [&]<class T>(T) { rows = cpu::quantize_kernels<T>; });
+  return rows;
+}
+
+Result<PlanChoice> select(const Problem& p, const Stream& stream, const PlanPreference& preference) noexcept {
+  const std::string_view plan = p.plan();
+  PLANCK_TRY(check_elements(p));
+  PLANCK_TRY(core::check_shape(plan, "shape", p.shape));
+  PLANCK_TRY(quantize::check_granularity(plan, p.shape, p.granularity));
+  PLANCK_TRY(check_code_range(p));
+  if (p.form != ScaleForm::Divide && p.form != ScaleForm::Reciprocal) {
+    return fail(Text::ScaleFormUnknown, {plan, static_cast<std::int32_t>(p.form)});
+  }
+  // Only these two formulas touch codes: one kernel of the others serves both kinds.
+  const bool codes = p.formula == Formula::Quantize || p.formula == Formula::Dequantize;
+  // One scale for all is a number in the compute type, whatever it was stored as.
+  const bool narrow = !p.per_tensor() && p.scale_element != compute_of(p.element);
+  const auto operands = narrow ? QParamsFrom::NarrowOperands : QParamsFrom::Operands;
+  const auto from = p.per_tensor() ? QParamsFrom::Run : operands;
   core::KernelRequest request;
   request.plan = plan;
-  request.rows = cpu::quantize_kernels;
-  request.kernel = quantize::kernel_row(kind, element, aux, form);
-  request.precision = core::precision_of(element, false);
-  return request;
-}
-
-Result<PlanChoice> select_fake_quantize(std::string_view plan, QuantizeKind kind, const Stream& stream,
-                                        const FakeQuantizeDescriptor& d, const PlanPreference& preference,
-                                        std::span<const ElementKind> expected) noexcept {
-  PLANCK_TRY(core::check_type_parameter(plan, "input_element", expected, 0, d.input_element));
-  if (!is_float(d.input_element)) {
-    return fail(Text::ElementUnsupported, {plan, "input_element", printable(d.input_element)});
+  request.rows = rows_for(p.element);
+  request.kernel = quantize::kernel_row(p.formula, p.element, codes ? std::optional(p.codes) : std::nullopt,
+                                        quantize::variant_of(p.form, from), false);
+  if (p.learnable) {
+    // Per tensor the terms' kernel reads the one scale as a number in C, whatever a scale tensor holds.
+    const auto terms_from = p.per_tensor() ? QParamsFrom::Operands : operands;
+    request.term_kernel =
+        quantize::kernel_row(p.formula, p.element, std::nullopt, quantize::variant_of(p.form, terms_from), true);
+    request.workspace_bytes = cpu::reduce_workspace(core::numel(p.shape), 2 * size_of(p.element));
   }
-  PLANCK_TRY(core::check_shape(plan, "shape", d.shape));
-  if (d.q_min > d.q_max) return fail(Text::CodeRangeEmpty, {plan, d.q_min, d.q_max});
-  if (d.q_min < -kMaxFakeCode || d.q_max > kMaxFakeCode) {
-    return fail(Text::CodeRangeTooWide, {plan, d.q_min, d.q_max, -kMaxFakeCode, kMaxFakeCode});
+  request.precision = core::precision_of(p.element, p.learnable);
+  Result<PlanChoice> choice = core::choose_kernel(request, stream, preference);
+  if (choice) {
+    choice->sku.op = static_cast<std::int32_t>(kind_of(p.formula, p.granularity.index()));
+    if (!p.codes_field.empty()) choice->sku.aux_element = p.codes;
   }
-  if (d.scale_form != ScaleForm::Divide && d.scale_form != ScaleForm::Reciprocal) {
-    return fail(Text::ScaleFormUnknown, {plan, static_cast<std::int32_t>(d.scale_form)});
-  }
-  return core::choose_kernel(request_for(plan, kind, d.input_element, std::nullopt, d.scale_form), stream, preference);
-}
-
-Result<PlanChoice> select_dequantize(std::string_view plan, QuantizeKind kind, const Stream& stream,
-                                     const DequantizePerTensorDescriptor& d, const PlanPreference& preference,
-                                     std::span<const ElementKind> expected) noexcept {
-  PLANCK_TRY(core::check_type_parameter(plan, "input_element", expected, 0, d.input_element));
-  PLANCK_TRY(core::check_type_parameter(plan, "output_element", expected, 1, d.output_element));
-  if (!is_quantized(d.input_element)) {
-    return fail(Text::ElementUnsupported, {plan, "input_element", printable(d.input_element)});
-  }
-  if (!is_float(d.output_element)) {
-    return fail(Text::ElementUnsupported, {plan, "output_element", printable(d.output_element)});
-  }
-  PLANCK_TRY(core::check_shape(plan, "shape", d.shape));
-  // The backward pass never sees the codes, so one kernel serves both code kinds.
-  const bool backward = kind == QuantizeKind::DequantizePerTensorBackward;
-  const auto aux = backward ? std::nullopt : std::optional(d.input_element);
-  auto choice =
-      core::choose_kernel(request_for(plan, kind, d.output_element, aux, ScaleForm::Divide), stream, preference);
-  if (choice) choice->sku.aux_element = d.input_element;
   return choice;
 }
 
-Status check_qparams(std::string_view plan, bool trusted, double scale, std::int64_t zero_point,
-                     ElementKind element) noexcept {
-  if (trusted) return {};
-  PLANCK_TRY(core::check_scale(plan, scale, compute_of(element)));
-  return core::check_zero_point(plan, zero_point);
+// ---- checks of a run ----
+
+Status check_operands(OperandChecks& checks, const Problem& p, const Operands& o) noexcept {
+  const std::string_view plan = p.plan();
+  if (o.scale.tensor() == nullptr && !p.per_tensor()) {
+    return fail(Text::ArgumentMissing, {plan, "the tensor scale", quantize::granularity_name(p.granularity.index())});
+  }
+  if (!p.learnable && (o.d_scale != nullptr || o.d_zero_point != nullptr)) {
+    return fail(Text::ArgumentUnexpected,
+                {plan, o.d_scale != nullptr ? "d_scale" : "d_zero_point", "the descriptor does not say learnable"});
+  }
+  if (o.output == nullptr && o.d_scale == nullptr && o.d_zero_point == nullptr) {
+    return fail(Text::NoOutput, {plan, p.learnable ? "d_input, d_scale, d_zero_point" : "d_input"});
+  }
+  if (o.scale.tensor() == nullptr && !p.trusted) {
+    PLANCK_TRY(core::check_scale(plan, o.scale.number(), compute_of(p.element)));
+  }
+  if (o.zero_point != nullptr && o.zero_point->tensor() == nullptr && !p.trusted) {
+    PLANCK_TRY(core::check_zero_point(plan, o.zero_point->number()));
+  }
+  for (int i = 0; i < o.input_count; ++i) {
+    PLANCK_TRY(checks.add({o.inputs[i].name, Role::Input, *o.inputs[i].view, o.inputs[i].element, &p.shape}));
+  }
+  if (o.output != nullptr) {
+    PLANCK_TRY(checks.add({o.output_name, Role::Output, *o.output, o.output_element, &p.shape}));
+  }
+  const bool zero_points = o.zero_point != nullptr && o.zero_point->tensor() != nullptr;
+  if (o.scale.tensor() == nullptr && !zero_points && o.d_scale == nullptr && o.d_zero_point == nullptr) {
+    return checks.check_overlaps();
+  }
+  const Shape segments = qparams_shape(p.shape, p.granularity);
+  if (o.scale.tensor() != nullptr) {
+    PLANCK_TRY(checks.add({"scale", Role::Input, *o.scale.tensor(), p.scale_element, &segments}));
+  }
+  if (zero_points) {
+    PLANCK_TRY(checks.add({"zero_point", Role::Input, *o.zero_point->tensor(), ElementKind::S32, &segments}));
+  }
+  if (o.d_scale != nullptr) {
+    PLANCK_TRY(checks.add({"d_scale", Role::SummedOutput, *o.d_scale, p.scale_element, &segments}));
+  }
+  if (o.d_zero_point != nullptr) {
+    PLANCK_TRY(checks.add({"d_zero_point", Role::SummedOutput, *o.d_zero_point, p.scale_element, &segments}));
+  }
+  return checks.check_overlaps();
 }
 
-/// Runs the chosen kernel, or `reference(params)`, with parameters in the float kind's compute type.
-template <class Reference>
-void execute_elementwise(const PlanChoice& choice, const Stream& stream, StridedLoop& loop, int inputs,
-                         const quantize::Params<double>& params, const Reference& reference) noexcept {
-  const auto with = [&](const auto& p) {
-    if (choice.kernel != nullptr) {
-      cpu::run_elementwise(stream, choice.kernel->span, &p, loop, inputs);
-    } else {
-      reference(static_cast<const void*>(&p));
+Status check_scale_tensor(const Problem& p, const AnyTensorRef& view) noexcept {
+  const ElementKind compute = compute_of(p.element);
+  const bool wide = compute == ElementKind::F64;
+  const double smallest = wide ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
+  std::optional<std::pair<std::int64_t, double>> bad;
+  numerics::with_float(p.scale_element, [&]<class S>(S) {
+    using Widened = scalar::Compute<S>;
+    const auto least = static_cast<Widened>(smallest);
+    const auto found = quantize::first_bad<S>(view, [least](S stored) {
+      const auto scale = scalar::widen<Widened>(stored);
+      return scale >= least && scale <= std::numeric_limits<Widened>::max();
+    });
+    if (found) bad.emplace(found->first, scalar::widen<double>(found->second));
+  });
+  if (!bad) return {};
+  return fail(Text::BadScaleAt, {p.plan(), bad->first, bad->second, smallest, to_string(compute)});
+}
+
+Status check_zero_point_tensor(const Problem& p, const AnyTensorRef& view) noexcept {
+  const auto bad = quantize::first_bad<std::int32_t>(
+      view, [](std::int32_t zp) { return zp >= -kMaxFakeCode && zp <= kMaxFakeCode; });
+  if (!bad) return {};
+  return fail(Text::BadZeroPointAt, {p.plan(), bad->first, bad->second});
+}
+
+Status check_qparam_tensors(const Problem& p, const Operands& o) noexcept {
+  if (p.trusted) return {};
+  if (o.scale.tensor() != nullptr) PLANCK_TRY(check_scale_tensor(p, *o.scale.tensor()));
+  if (o.zero_point != nullptr && o.zero_point->tensor() != nullptr) {
+    PLANCK_TRY(check_zero_point_tensor(p, *o.zero_point->tensor()));
+  }
+  return {};
+}
+
+// ---- the work ----
+
+/// The one element of a tensor of rank 0.
+template <class T>
+T only_element(const AnyTensorRef& view) {
+  T value;
+  std::memcpy(&value, static_cast<const T*>(view.data) + view.offset, sizeof value);
+  return value;
+}
+
+/// The parameters of a run that has one scale, and the zero point where it is one for all: in all the types in which
+/// kernels and the reference read them.
+struct Numbers {
+  double f64 = 1.0;
+  float f32 = 1.0F;
+  std::int64_t s64 = 0;
+  std::int32_t s32 = 0;
+
+  Numbers(const Problem& p, const Operands& o) {
+    f64 = o.scale.number();
+    if (p.per_tensor() && o.scale.tensor() != nullptr) {
+      numerics::with_float(p.scale_element,
+                           [&]<class S>(S) { f64 = scalar::widen<double>(only_element<S>(*o.scale.tensor())); });
     }
-  };
-  if (choice.sku.element == ElementKind::F64) {
-    with(params);
+    f32 = static_cast<float>(f64);
+    if (o.zero_point != nullptr) {
+      const AnyTensorRef* tensor = o.zero_point->tensor();
+      s64 = p.per_tensor() && tensor != nullptr ? only_element<std::int32_t>(*tensor) : o.zero_point->number();
+      s32 = static_cast<std::int32_t>(s64);
+    }
+  }
+};
+
+void add_inputs(StridedLoop& loop, int part, const SegmentSpace& space, const Operands& o) {
+  for (int i = 0; i < o.input_count; ++i) space.add(loop, part, *o.inputs[i].view);
+}
+
+/// Scale and zero point as operands: tensors, or numbers that stand still.
+void add_qparams(StridedLoop& loop, int part, const SegmentSpace& space, const Problem& p, const Operands& o,
+                 const Numbers& numbers) {
+  if (!p.per_tensor()) {
+    space.add_qparams(loop, part, *o.scale.tensor());
+  } else if (p.element == ElementKind::F64) {
+    SegmentSpace::add_number(loop, &numbers.f64, ElementKind::F64);
   } else {
-    with(quantize::Params<float>(params));
+    SegmentSpace::add_number(loop, &numbers.f32, ElementKind::F32);
+  }
+  if (!p.per_tensor() && o.zero_point != nullptr && o.zero_point->tensor() != nullptr) {
+    space.add_qparams(loop, part, *o.zero_point->tensor());
+  } else {
+    SegmentSpace::add_number(loop, &numbers.s32, ElementKind::S32);
   }
 }
 
-struct FakeQuantizeParts {
-  static constexpr std::string_view kPlan = "FakeQuantizePlan";
-
-  static Result<PlanChoice> select(const Stream& stream, const FakeQuantizeDescriptor& d,
-                                   const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
-    return select_fake_quantize(kPlan, QuantizeKind::FakeQuantize, stream, d, preference, expected);
+/// Calls body(params) in the compute type of the floats.
+template <class Body>
+void with_params(const Problem& p, double scale, std::int64_t zero_point, const Body& body) {
+  if (p.element == ElementKind::F64) {
+    body(quantize::Params<double>(scale, zero_point, p.q_min, p.q_max));
+  } else {
+    body(quantize::Params<float>(scale, zero_point, p.q_min, p.q_max));
   }
+}
 
-  static Status check(OperandChecks& checks, const FakeQuantizeDescriptor& d, const FakeQuantizeArgs& a) noexcept {
-    PLANCK_TRY(check_qparams(kPlan, d.trust_qparams, a.scale, a.zero_point, d.input_element));
-    PLANCK_TRY(checks.add({"input", Role::Input, a.input, d.input_element, &d.shape}));
-    PLANCK_TRY(checks.add({"output", Role::Output, a.output, d.input_element, &d.shape}));
-    return checks.check_overlaps();
-  }
+quantize::reference::Problem reference_problem(const Problem& p) {
+  const ElementKind scale = p.per_tensor() ? compute_of(p.element) : p.scale_element;
+  return {p.formula, p.element, p.codes, scale, p.form, p.q_min, p.q_max};
+}
 
-  static void execute(const FakeQuantizeDescriptor& d, const PlanChoice& choice, const Stream& stream, const Workspace&,
-                      const FakeQuantizeArgs& a) noexcept {
-    StridedLoop loop(d.shape);
-    loop.add(a.input);
-    loop.add(a.output);
-    execute_elementwise(choice, stream, loop, 1, {a.scale, a.zero_point, d.q_min, d.q_max}, [&](const void* params) {
-      quantize::reference::fake_quantize(loop, d.input_element, d.scale_form, params);
+void sum_gradient(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
+                  const Operands& o, const Numbers& numbers, int gradient, const AnyTensorMut& to) noexcept {
+  if (core::numel(to.shape) == 0) return;
+  const SegmentSpace space(p.shape, p.granularity);
+  space.for_each_part([&](StridedLoop loop, int part) {
+    add_inputs(loop, part, space, o);
+    add_qparams(loop, part, space, p, o, numbers);
+    if (choice.kernel == nullptr) {
+      space.add_qparams(loop, part, to);
+      quantize::reference::sum_gradient(loop, reference_problem(p), p.scale_element, gradient, o.grad_factor);
+      return;
+    }
+    const ElementKind compute = compute_of(p.element);
+    const int inputs = loop.operands;
+    loop.add_absent(compute);
+    loop.add_absent(compute);
+    space.add_qparams(loop, part, to);
+    with_params(p, 1.0, 0, [&](const auto& params) {
+      cpu::run_reduction(
+          stream, {choice.term_kernel->span, &params, loop, inputs, gradient, compute, p.scale_element, o.grad_factor},
+          workspace);
     });
+  });
+}
+
+void run_elementwise(const Problem& p, const PlanChoice& choice, const Stream& stream, const Operands& o,
+                     const Numbers& numbers) noexcept {
+  const SegmentSpace space(p.shape, p.granularity);
+  space.for_each_part([&](StridedLoop loop, int part) {
+    add_inputs(loop, part, space, o);
+    if (choice.kernel == nullptr) {
+      add_qparams(loop, part, space, p, o, numbers);
+      space.add(loop, part, *o.output);
+      quantize::reference::run(loop, reference_problem(p));
+    } else if (p.per_tensor()) {
+      const int inputs = loop.operands;
+      space.add(loop, part, *o.output);
+      with_params(p, numbers.f64, numbers.s64, [&](const auto& params) {
+        cpu::run_elementwise(stream, choice.kernel->span, &params, loop, inputs);
+      });
+    } else {
+      add_qparams(loop, part, space, p, o, numbers);
+      const int inputs = loop.operands;
+      space.add(loop, part, *o.output);
+      with_params(p, 1.0, 0, [&](const auto& params) {
+        cpu::run_elementwise(stream, choice.kernel->span, &params, loop, inputs);
+      });
+    }
+  });
+}
+
+void execute(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
+             const Operands& o) noexcept {
+  const Numbers numbers(p, o);
+  // Sums first: they touch no input, while an elementwise gradient may overwrite one in place.
+  if (o.d_scale != nullptr) {
+    sum_gradient(p, choice, stream, workspace, o, numbers, quantize::kDScale, *o.d_scale);
+  }
+  if (o.d_zero_point != nullptr) {
+    sum_gradient(p, choice, stream, workspace, o, numbers, quantize::kDZeroPoint, *o.d_zero_point);
+  }
+  if (o.output != nullptr) run_elementwise(p, choice, stream, o, numbers);
+}
+
+/// One operation of the family, in the form of core/plan_parts.hpp.
+template <class Op, Formula formula>
+struct FamilyParts {
+  using Descriptor = typename Op::Descriptor;
+  using Args = typename Op::Args;
+
+  static std::string_view name(const Descriptor& d) { return plan_name(formula, d.granularity.index()); }
+
+  static Result<PlanChoice> select(const Stream& stream, const Descriptor& d, const PlanPreference& preference,
+                                   std::span<const ElementKind> expected) noexcept {
+    PLANCK_TRY(core::check_type_parameter(name(d), "input_element", expected, 0, d.input_element));
+    if constexpr (requires { d.output_element; }) {
+      PLANCK_TRY(core::check_type_parameter(name(d), "output_element", expected, 1, d.output_element));
+    }
+    return planck::select(problem_of(formula, d), stream, preference);
+  }
+
+  static Status check(OperandChecks& checks, const Descriptor& d, const Args& a) noexcept {
+    const Problem p = problem_of(formula, d);
+    return check_operands(checks, p, operands_of(p, a));
+  }
+
+  static Status check_contents(const Descriptor& d, const Args& a) noexcept {
+    const Problem p = problem_of(formula, d);
+    return check_qparam_tensors(p, operands_of(p, a));
+  }
+
+  static void execute(const Descriptor& d, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
+                      const Args& a) noexcept {
+    const Problem p = problem_of(formula, d);
+    planck::execute(p, choice, stream, workspace, operands_of(p, a));
   }
 };
 
-struct FakeQuantizeBackwardParts {
-  static constexpr std::string_view kPlan = "FakeQuantizeBackwardPlan";
-
-  static Result<PlanChoice> select(const Stream& stream, const FakeQuantizeDescriptor& d,
-                                   const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
-    return select_fake_quantize(kPlan, QuantizeKind::FakeQuantizeBackward, stream, d, preference, expected);
-  }
-
-  static Status check(OperandChecks& checks, const FakeQuantizeDescriptor& d,
-                      const FakeQuantizeBackwardArgs& a) noexcept {
-    PLANCK_TRY(check_qparams(kPlan, d.trust_qparams, a.scale, a.zero_point, d.input_element));
-    PLANCK_TRY(checks.add({"input", Role::Input, a.input, d.input_element, &d.shape}));
-    PLANCK_TRY(checks.add({"d_output", Role::Input, a.d_output, d.input_element, &d.shape}));
-    PLANCK_TRY(checks.add({"d_input", Role::Output, a.d_input, d.input_element, &d.shape}));
-    return checks.check_overlaps();
-  }
-
-  static void execute(const FakeQuantizeDescriptor& d, const PlanChoice& choice, const Stream& stream, const Workspace&,
-                      const FakeQuantizeBackwardArgs& a) noexcept {
-    StridedLoop loop(d.shape);
-    loop.add(a.input);
-    loop.add(a.d_output);
-    loop.add(a.d_input);
-    execute_elementwise(choice, stream, loop, 2, {a.scale, a.zero_point, d.q_min, d.q_max}, [&](const void* params) {
-      quantize::reference::fake_quantize_backward(loop, d.input_element, d.scale_form, params);
-    });
-  }
-};
-
-struct DequantizePerTensorParts {
-  static constexpr std::string_view kPlan = "DequantizePerTensorPlan";
-
-  static Result<PlanChoice> select(const Stream& stream, const DequantizePerTensorDescriptor& d,
-                                   const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
-    return select_dequantize(kPlan, QuantizeKind::DequantizePerTensor, stream, d, preference, expected);
-  }
-
-  static Status check(OperandChecks& checks, const DequantizePerTensorDescriptor& d,
-                      const DequantizePerTensorArgs& a) noexcept {
-    PLANCK_TRY(check_qparams(kPlan, d.trust_qparams, a.scale, a.zero_point, d.output_element));
-    PLANCK_TRY(checks.add({"input", Role::Input, a.input, d.input_element, &d.shape}));
-    PLANCK_TRY(checks.add({"output", Role::Output, a.output, d.output_element, &d.shape}));
-    return checks.check_overlaps();
-  }
-
-  static void execute(const DequantizePerTensorDescriptor& d, const PlanChoice& choice, const Stream& stream,
-                      const Workspace&, const DequantizePerTensorArgs& a) noexcept {
-    StridedLoop loop(d.shape);
-    loop.add(a.input);
-    loop.add(a.output);
-    execute_elementwise(choice, stream, loop, 1, {a.scale, a.zero_point, 0, 0}, [&](const void* params) {
-      quantize::reference::dequantize(loop, d.input_element, d.output_element, params);
-    });
-  }
-};
-
-struct DequantizePerTensorBackwardParts {
-  static constexpr std::string_view kPlan = "DequantizePerTensorBackwardPlan";
-
-  static Result<PlanChoice> select(const Stream& stream, const DequantizePerTensorDescriptor& d,
-                                   const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
-    return select_dequantize(kPlan, QuantizeKind::DequantizePerTensorBackward, stream, d, preference, expected);
-  }
-
-  static Status check(OperandChecks& checks, const DequantizePerTensorDescriptor& d,
-                      const DequantizePerTensorBackwardArgs& a) noexcept {
-    PLANCK_TRY(check_qparams(kPlan, d.trust_qparams, a.scale, 0, d.output_element));
-    PLANCK_TRY(checks.add({"d_output", Role::Input, a.d_output, d.output_element, &d.shape}));
-    PLANCK_TRY(checks.add({"d_input", Role::Output, a.d_input, d.output_element, &d.shape}));
-    return checks.check_overlaps();
-  }
-
-  static void execute(const DequantizePerTensorDescriptor& d, const PlanChoice& choice, const Stream& stream,
-                      const Workspace&, const DequantizePerTensorBackwardArgs& a) noexcept {
-    StridedLoop loop(d.shape);
-    loop.add(a.d_output);
-    loop.add(a.d_input);
-    execute_elementwise(choice, stream, loop, 1, {a.scale, 0, 0, 0}, [&](const void* params) {
-      quantize::reference::dequantize_backward(loop, d.output_element, params);
-    });
-  }
-};
+using QuantizeParts = FamilyParts<QuantizeOp, Formula::Quantize>;
+using QuantizeBackwardParts = FamilyParts<QuantizeBackwardOp, Formula::QuantizeBackward>;
+using DequantizeParts = FamilyParts<DequantizeOp, Formula::Dequantize>;
+using DequantizeBackwardParts = FamilyParts<DequantizeBackwardOp, Formula::DequantizeBackward>;
+using FakeQuantizeParts = FamilyParts<FakeQuantizeOp, Formula::FakeQuantize>;
+using FakeQuantizeBackwardParts = FamilyParts<FakeQuantizeBackwardOp, Formula::FakeQuantizeBackward>;
 
 }  // namespace
 
+PLANCK_DEFINE_OP(Quantize)
+PLANCK_DEFINE_OP(QuantizeBackward)
+PLANCK_DEFINE_OP(Dequantize)
+PLANCK_DEFINE_OP(DequantizeBackward)
 PLANCK_DEFINE_OP(FakeQuantize)
 PLANCK_DEFINE_OP(FakeQuantizeBackward)
-PLANCK_DEFINE_OP(DequantizePerTensor)
-PLANCK_DEFINE_OP(DequantizePerTensorBackward)
+
+namespace detail {
+Error other_granularity(std::string_view op, std::size_t wanted, const Granularity& got) noexcept {
+  constexpr std::string_view kOps[] = {QuantizeOp::kName,     QuantizeBackwardOp::kName,
+                                       DequantizeOp::kName,   DequantizeBackwardOp::kName,
+                                       FakeQuantizeOp::kName, FakeQuantizeBackwardOp::kName};
+  int formula = 0;
+  while (kOps[formula] != op) ++formula;
+  return core::make_error(Text::GranularityDiffers,
+                          {plan_name(static_cast<Formula>(formula), wanted), quantize::granularity_name(wanted),
+                           quantize::granularity_name(got.index())});
+}
+}  // namespace detail
 
 }  // namespace planck

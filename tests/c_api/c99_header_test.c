@@ -3,7 +3,8 @@
 
 int main(void) {
   planck_shape shape = {0, NULL};
-  planck_fake_quantize_descriptor d = {{0, NULL}, 0, 255, PLANCK_F64, PLANCK_RECIPROCAL, 0};
+  planck_fake_quantize_descriptor d = {
+      .shape = {0, NULL}, .q_max = 255, .input_element = PLANCK_F64, .scale_form = PLANCK_RECIPROCAL};
   size_t bytes = 1;
   d.shape = shape;
   return planck_fake_quantize_workspace_size(&d, NULL, &bytes) == PLANCK_OK && bytes == 0 ? 0 : 1;

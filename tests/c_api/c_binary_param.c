@@ -186,8 +186,9 @@ static void test_executor(void) {
   static float y[kCount];
   planck_tensor in = packed(x, PLANCK_F32, 1, shape, kCount);
   planck_tensor out = packed(y, PLANCK_F32, 1, shape, kCount);
-  planck_fake_quantize_descriptor d = {shape_of(1, shape), -128, 127, PLANCK_F32, PLANCK_DIVIDE, 0};
-  planck_fake_quantize_args a = {&in, 2.0, 0, &out};
+  planck_fake_quantize_descriptor d = {
+      .shape = shape_of(1, shape), .q_min = -128, .q_max = 127, .input_element = PLANCK_F32};
+  planck_fake_quantize_args a = {.input = &in, .scale = 2.0, .output = &out};
   struct Journal journal = {0, 0, 0};
   planck_stream stream = {PLANCK_CPU, 3, backwards_for_each, NULL, 8, NULL};
   int wrong = 0;

@@ -31,8 +31,9 @@ static void make_good(struct Good* g) {
   }
   g->in = packed(g->x, PLANCK_F32, 1, kShape, 4);
   g->out = packed(g->y, PLANCK_F32, 1, kShape, 4);
-  g->d = (planck_fake_quantize_descriptor){shape_of(1, kShape), -8, 7, PLANCK_F32, PLANCK_DIVIDE, 0};
-  g->a = (planck_fake_quantize_args){&g->in, 1.0, 0, &g->out};
+  g->d = (planck_fake_quantize_descriptor){
+      .shape = shape_of(1, kShape), .q_min = -8, .q_max = 7, .input_element = PLANCK_F32};
+  g->a = (planck_fake_quantize_args){.input = &g->in, .scale = 1.0, .output = &g->out};
 }
 
 /* Checks run and can_implement alike, and that nothing was written. */
@@ -222,7 +223,7 @@ static void test_binary_errors(void) {
 static void* read_and_fail(void* first_message) {
   size_t bytes;
   *(int*)first_message = planck_last_error_message()[0] == '\0';
-  (void)planck_dequantize_per_tensor_workspace_size(NULL, NULL, &bytes);
+  (void)planck_dequantize_workspace_size(NULL, NULL, &bytes);
   return NULL;
 }
 
@@ -265,20 +266,25 @@ void test_errors(void) {
   } while (0)
 
 void test_null_pointers(void) {
-  planck_fake_quantize_descriptor fake = {{1, NULL}, -8, 7, PLANCK_F32, PLANCK_DIVIDE, 0};
-  planck_dequantize_per_tensor_descriptor dequantize = {{1, NULL}, PLANCK_S8, PLANCK_F32, 0};
+  planck_fake_quantize_descriptor fake = {.shape = {1, NULL}, .q_min = -8, .q_max = 7, .input_element = PLANCK_F32};
+  planck_dequantize_descriptor dequantize = {
+      .shape = {1, NULL}, .input_element = PLANCK_S8, .output_element = PLANCK_F32};
+  planck_quantize_descriptor quantize = {
+      .shape = {1, NULL}, .q_max = 7, .input_element = PLANCK_F32, .output_element = PLANCK_U8};
   planck_binary_param_descriptor binary = {PLANCK_LERP, {1, NULL}, PLANCK_F32, 0.5, NULL, NULL, NULL};
   size_t bytes;
   struct Good g;
 
   /* Null extents of a rank that needs some. */
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "shape,null", planck_fake_quantize_workspace_size(&fake, NULL, &bytes));
-  fake.shape.extents = dequantize.shape.extents = binary.shape.extents = kShape;
+  fake.shape.extents = quantize.shape.extents = dequantize.shape.extents = binary.shape.extents = kShape;
 
   CHECK_NULLS(fake_quantize, "FakeQuantizePlan", &fake, "input");
   CHECK_NULLS(fake_quantize_backward, "FakeQuantizeBackwardPlan", &fake, "input");
-  CHECK_NULLS(dequantize_per_tensor, "DequantizePerTensorPlan", &dequantize, "input");
-  CHECK_NULLS(dequantize_per_tensor_backward, "DequantizePerTensorBackwardPlan", &dequantize, "d_output");
+  CHECK_NULLS(quantize, "QuantizePlan", &quantize, "input");
+  CHECK_NULLS(quantize_backward, "QuantizeBackwardPlan", &quantize, "input");
+  CHECK_NULLS(dequantize, "DequantizePlan", &dequantize, "input");
+  CHECK_NULLS(dequantize_backward, "DequantizeBackwardPlan", &dequantize, "d_output");
   CHECK_NULLS(binary_param, "BinaryParamPlan", &binary, "to a is null");
   CHECK_NULLS(binary_param_backward, "BinaryParamBackwardPlan", &binary, "dy");
 

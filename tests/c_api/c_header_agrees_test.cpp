@@ -37,6 +37,10 @@ static_assert(same(PLANCK_S64, ElementKind::S64));
 
 static_assert(same(PLANCK_DIVIDE, ScaleForm::Divide));
 static_assert(same(PLANCK_RECIPROCAL, ScaleForm::Reciprocal));
+static_assert(same(PLANCK_PER_TENSOR, planck::Granularity(planck::PerTensor{}).index()));
+static_assert(same(PLANCK_PER_CHANNEL, planck::Granularity(planck::PerChannel{}).index()));
+static_assert(same(PLANCK_PER_TOKEN, planck::Granularity(planck::PerToken{}).index()));
+static_assert(same(PLANCK_PER_GROUP, planck::Granularity(planck::PerGroup{}).index()));
 static_assert(same(PLANCK_LERP, BinaryKind::Lerp));
 static_assert(same(PLANCK_ADD_SCALED, BinaryKind::AddScaled));
 static_assert(same(PLANCK_CPU, Device::Cpu));

@@ -1,7 +1,8 @@
 /* A C11 program that uses every function of planck.h, the way a caller with nothing but a C compiler would.
  *
- * This file has main, the checks' bookkeeping and the quantise family; c_binary_param.c has the binary family
- * and streams, c_errors.c every status code and the messages. Prints "N passed, M failed".
+ * This file has main, the checks' bookkeeping and the quantise family per tensor; c_quantize.c has its other
+ * granularities, c_binary_param.c the binary family and streams, c_errors.c every status code and the messages. Prints
+ * "N passed, M failed".
  */
 #include <math.h>
 #include <stdio.h>
@@ -65,8 +66,9 @@ static void test_fake_quantize(void) {
   float y[8];
   planck_tensor in = packed(x, PLANCK_F32, 2, shape, 8);
   planck_tensor out = packed(y, PLANCK_F32, 2, shape, 8);
-  planck_fake_quantize_descriptor d = {shape_of(2, shape), -8, 7, PLANCK_F32, PLANCK_DIVIDE, 0};
-  planck_fake_quantize_args a = {&in, 0.5, 0, &out};
+  planck_fake_quantize_descriptor d = {
+      .shape = shape_of(2, shape), .q_min = -8, .q_max = 7, .input_element = PLANCK_F32};
+  planck_fake_quantize_args a = {.input = &in, .scale = 0.5, .output = &out};
   size_t bytes = 1;
 
   CHECK_OK(planck_fake_quantize_workspace_size(&d, NULL, &bytes));
@@ -84,8 +86,9 @@ static void test_fake_quantize(void) {
     float multiplied = 0.0F;
     planck_tensor number_in = packed(&number, PLANCK_F32, 1, one, 1);
     planck_tensor number_out = packed(&divided, PLANCK_F32, 1, one, 1);
-    planck_fake_quantize_descriptor form = {shape_of(1, one), -128, 127, PLANCK_F32, PLANCK_DIVIDE, 0};
-    planck_fake_quantize_args args = {&number_in, 0.3, 0, &number_out};
+    planck_fake_quantize_descriptor form = {
+        .shape = shape_of(1, one), .q_min = -128, .q_max = 127, .input_element = PLANCK_F32};
+    planck_fake_quantize_args args = {.input = &number_in, .scale = 0.3, .output = &number_out};
     CHECK_OK(planck_fake_quantize_run(&form, &args, NULL, 0, NULL));
     form.scale_form = PLANCK_RECIPROCAL;
     number_out.data = &multiplied;
@@ -105,8 +108,9 @@ static void test_fake_quantize_backward(void) {
   planck_tensor in = packed(x, PLANCK_F32, 1, shape, 6);
   planck_tensor d_out = packed(dy_in, PLANCK_F32, 1, shape, 6);
   planck_tensor d_in = packed(dx, PLANCK_F32, 1, shape, 6);
-  planck_fake_quantize_backward_descriptor d = {shape_of(1, shape), -8, 7, PLANCK_F32, PLANCK_DIVIDE, 0};
-  planck_fake_quantize_backward_args a = {&in, 0.5, 0, &d_out, &d_in};
+  planck_fake_quantize_backward_descriptor d = {
+      .shape = shape_of(1, shape), .q_min = -8, .q_max = 7, .input_element = PLANCK_F32};
+  planck_fake_quantize_backward_args a = {.input = &in, .scale = 0.5, .d_output = &d_out, .d_input = &d_in};
   size_t bytes = 1;
 
   memcpy(dy_in, dy, sizeof dy);
@@ -134,8 +138,9 @@ static void test_strided_views(void) {
   const float expected[12] = {2.0F, 9.0F, 4.0F, 9.0F, 6.0F, 9.0F, 1.0F, 9.0F, 3.0F, 9.0F, 5.0F, 9.0F};
   planck_tensor in = {x, PLANCK_F32, 2, shape, in_strides, 1, 6};
   planck_tensor out = {y, PLANCK_F32, 2, shape, out_strides, 0, 12};
-  planck_fake_quantize_descriptor d = {shape_of(2, shape), -128, 127, PLANCK_F32, PLANCK_DIVIDE, 0};
-  planck_fake_quantize_args a = {&in, 1.0, 0, &out};
+  planck_fake_quantize_descriptor d = {
+      .shape = shape_of(2, shape), .q_min = -128, .q_max = 127, .input_element = PLANCK_F32};
+  planck_fake_quantize_args a = {.input = &in, .scale = 1.0, .output = &out};
   int i;
 
   for (i = 0; i < 12; ++i) y[i] = 9.0F;
@@ -163,14 +168,15 @@ static void test_dequantize(void) {
   const uint16_t expected_u8[4] = {0xC300, 0xC2FE, 0x0000, 0x42FE}; /* bf16 -128 -127 0 127 */
   planck_tensor in = packed(s, PLANCK_S8, 1, shape, 4);
   planck_tensor out = packed(y64, PLANCK_F64, 1, shape, 4);
-  planck_dequantize_per_tensor_descriptor d = {shape_of(1, shape), PLANCK_S8, PLANCK_F64, 0};
-  planck_dequantize_per_tensor_args a = {&in, 0.25, 10, &out};
+  planck_dequantize_descriptor d = {
+      .shape = shape_of(1, shape), .input_element = PLANCK_S8, .output_element = PLANCK_F64};
+  planck_dequantize_args a = {.input = &in, .scale = 0.25, .zero_point = 10, .output = &out};
   size_t bytes = 1;
 
-  CHECK_OK(planck_dequantize_per_tensor_workspace_size(&d, NULL, &bytes));
+  CHECK_OK(planck_dequantize_workspace_size(&d, NULL, &bytes));
   CHECK(bytes == 0);
-  CHECK_OK(planck_dequantize_per_tensor_can_implement(&d, &a, NULL));
-  CHECK_OK(planck_dequantize_per_tensor_run(&d, &a, NULL, 0, NULL));
+  CHECK_OK(planck_dequantize_can_implement(&d, &a, NULL));
+  CHECK_OK(planck_dequantize_run(&d, &a, NULL, 0, NULL));
   CHECK_ARRAY(expected_s8, y64);
 
   in = packed(u, PLANCK_U8, 1, shape, 4);
@@ -179,7 +185,7 @@ static void test_dequantize(void) {
   d.output_element = PLANCK_BF16;
   a.scale = 1.0;
   a.zero_point = 128;
-  CHECK_OK(planck_dequantize_per_tensor_run(&d, &a, NULL, 0, NULL));
+  CHECK_OK(planck_dequantize_run(&d, &a, NULL, 0, NULL));
   CHECK_ARRAY(expected_u8, y16);
 }
 
@@ -190,14 +196,15 @@ static void test_dequantize_backward(void) {
   const uint16_t expected[3] = {0x4200, 0xC600, 0x0003}; /* times 3 */
   planck_tensor d_out = packed(dy, PLANCK_F16, 1, shape, 3);
   planck_tensor d_in = packed(dq, PLANCK_F16, 1, shape, 3);
-  planck_dequantize_per_tensor_backward_descriptor d = {shape_of(1, shape), PLANCK_S8, PLANCK_F16, 0};
-  planck_dequantize_per_tensor_backward_args a = {3.0, &d_out, &d_in};
+  planck_dequantize_backward_descriptor d = {
+      .shape = shape_of(1, shape), .input_element = PLANCK_S8, .output_element = PLANCK_F16};
+  planck_dequantize_backward_args a = {.scale = 3.0, .d_output = &d_out, .d_input = &d_in};
   size_t bytes = 1;
 
-  CHECK_OK(planck_dequantize_per_tensor_backward_workspace_size(&d, NULL, &bytes));
+  CHECK_OK(planck_dequantize_backward_workspace_size(&d, NULL, &bytes));
   CHECK(bytes == 0);
-  CHECK_OK(planck_dequantize_per_tensor_backward_can_implement(&d, &a, NULL));
-  CHECK_OK(planck_dequantize_per_tensor_backward_run(&d, &a, NULL, 0, NULL));
+  CHECK_OK(planck_dequantize_backward_can_implement(&d, &a, NULL));
+  CHECK_OK(planck_dequantize_backward_run(&d, &a, NULL, 0, NULL));
   CHECK_ARRAY(expected, dq);
 }
 
@@ -213,6 +220,7 @@ int main(void) {
   CHECK(strcmp(planck_last_error_message(), "") == 0);
   CHECK(planck_last_backend_code() == 0);
   test_quantize();
+  test_granularities();
   test_binary_param();
   test_streams();
   test_errors();

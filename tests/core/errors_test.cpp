@@ -1,6 +1,7 @@
 // Every error text of the library, provoked through the public API; none may be left without a way to get it.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <limits>
@@ -43,7 +44,9 @@ struct Floats {
 };
 
 FakeQuantizeDescriptor fake(Shape shape = {8}) {
-  return {shape, -128, 127, ElementKind::F32, ScaleForm::Divide, false};
+  FakeQuantizeDescriptor d;
+  d.shape = shape;
+  return d;
 }
 
 Outcome select_fake(const std::function<void(FakeQuantizeDescriptor&)>& change, const PlanPreference& p = {},
@@ -51,6 +54,34 @@ Outcome select_fake(const std::function<void(FakeQuantizeDescriptor&)>& change, 
   FakeQuantizeDescriptor d = fake();
   change(d);
   return outcome(FakeQuantizePlan<>::select(stream, d, p));
+}
+
+Outcome select_granularity(const Granularity& granularity, const Shape& shape = {2, 4}) {
+  return select_fake([&](auto& d) {
+    d.shape = shape;
+    d.granularity = granularity;
+  });
+}
+
+Outcome select_dynamic(const std::function<void(DynamicRangeQuantizeDescriptor&)>& change) {
+  DynamicRangeQuantizeDescriptor d;
+  d.shape = {2, 4};
+  change(d);
+  return outcome(DynamicRangeQuantizePlan<>::select(kCpu, d));
+}
+
+/// Per channel, on 2 × 4 elements, with these scales and zero points; nothing may be written.
+Outcome run_channels(std::vector<float> scales, std::vector<std::int32_t> zero_points) {
+  const auto plan = FakeQuantizePerChannelPlan<>::select(
+      kCpu, FakeQuantizeDescriptor::channels({2, 4}, 1, -128, 127, ElementKind::F32));
+  Floats x;
+  Floats y;
+  const std::vector<float> before = y.memory;
+  const Outcome result =
+      outcome(plan->run(kCpu, Workspace::none(),
+                        {x.view({2, 4}, {4, 1}), view(scales, {4}), view(zero_points, {4}), y.view({2, 4}, {4, 1})}));
+  EXPECT_EQ(y.memory, before) << "a failing run wrote to its output";
+  return result;
 }
 
 Outcome run_fake(const Shape& shape, const std::function<void(FakeQuantizeArgs&)>& change,
@@ -123,6 +154,7 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
   static const std::map<Text, std::function<Outcome()>> kAll = {
       {Text::TypeParameterDiffers, [] { return outcome(FakeQuantizePlan<double>::select(kCpu, fake())); }},
       {Text::ElementUnsupported, [] { return select_fake([](auto& d) { d.input_element = ElementKind::S32; }); }},
+      {Text::GranularityDiffers, [] { return outcome(FakeQuantizePerTokenPlan<>::select(kCpu, fake())); }},
       {Text::KindUnsupported,
        [] {
          BinaryParamDescriptor d = lerp();
@@ -159,9 +191,42 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
          d.weight_shape = Shape{3, 8};
          return outcome(BinaryParamPlan<>::select(kCpu, d));
        }},
+      {Text::GranularityUnknown,
+       [] {
+         planck_fake_quantize_descriptor d{};
+         d.granularity.kind = 4;
+         std::size_t bytes = 0;
+         const planck_status status = planck_fake_quantize_workspace_size(&d, nullptr, &bytes);
+         return Outcome{status, planck_last_error_message()};
+       }},
+      {Text::AxisOutOfRange, [] { return select_granularity(PerChannel{-3}); }},
+      {Text::TokenWithoutAxis, [] { return select_granularity(PerToken{}, {}); }},
+      {Text::GroupSizeTooSmall,
+       [] {
+         return select_granularity(PerGroup{-1, 0});
+       }},
       {Text::CodeRangeEmpty, [] { return select_fake([](auto& d) { d.q_min = 128; }); }},
       {Text::CodeRangeTooWide, [] { return select_fake([](auto& d) { d.q_max = (1 << 20) + 1; }); }},
       {Text::ScaleFormUnknown, [] { return select_fake([](auto& d) { d.scale_form = static_cast<ScaleForm>(2); }); }},
+      {Text::ModeUnknown, [] { return select_dynamic([](auto& d) { d.mode = static_cast<DynamicRangeMode>(2); }); }},
+      {Text::NonFiniteUnknown, [] { return select_dynamic([](auto& d) { d.nonfinite = static_cast<NonFinite>(2); }); }},
+      {Text::SymmetricRange, [] { return select_dynamic([](auto& d) { d.q_max = 0; }); }},
+      {Text::AsymmetricRange,
+       [] {
+         return select_dynamic([](auto& d) {
+           d.mode = DynamicRangeMode::Asymmetric;
+           d.q_min = d.q_max;
+         });
+       }},
+      {Text::RowSumTooLong,
+       [] {
+         DynamicRangeQuantizeDescriptor d;
+         d.shape = {1, std::int64_t{1} << 24};
+         d.q_min = -128;
+         Floats x;
+         const AnyTensorMut any = x.view({1}, {1});
+         return outcome(DynamicRangeQuantizePlan<>::select(kCpu, d)->can_implement({any, any, any, {}, any}));
+       }},
       {Text::ElementDiffers, [] { return run_fake({8}, [](auto& a) { a.input.element = ElementKind::F16; }); }},
       {Text::ShapeDiffers,
        [] {
@@ -199,10 +264,33 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
        }},
       {Text::BadScale, [] { return run_fake({8}, [](auto& a) { a.scale = 1e-39; }); }},
       {Text::BadZeroPoint, [] { return run_fake({8}, [](auto& a) { a.zero_point = (1 << 20) + 1; }); }},
+      {Text::BadScaleAt,
+       [] {
+         return run_channels({1.0F, 1.0F, 0.0F, -1.0F}, {0, 0, 0, 0});
+       }},
+      {Text::BadZeroPointAt,
+       [] {
+         return run_channels({1.0F, 1.0F, 1.0F, 1.0F}, {0, -(1 << 20) - 1, 0, 0});
+       }},
+      {Text::InfiniteInput,
+       [] {
+         DynamicRangeQuantizeDescriptor d;
+         d.shape = {2, 4};
+         d.nonfinite = NonFinite::Error;
+         std::vector<float> x{1, 2, NAN, 4, 5, -INFINITY, 7, 8};
+         std::vector<float> scale(2, 9.0F);
+         std::vector<std::int8_t> q(8, 9);
+         const Outcome result = outcome(DynamicRangeQuantizePlan<>::select(kCpu, d)->run(
+             kCpu, Workspace::none(), {view(x, {2, 4}), view(scale, {2}), view(q, {2, 4})}));
+         EXPECT_EQ(result.message.find("input[5] = -inf") == std::string::npos, false) << result.message;
+         EXPECT_EQ(scale, (std::vector<float>{9, 9}));
+         EXPECT_EQ(q, std::vector<std::int8_t>(8, 9));
+         return result;
+       }},
       {Text::DeviceUnknown,
        [] {
          const std::int64_t extent = 8;
-         const planck_fake_quantize_descriptor d{{1, &extent}, -8, 7, PLANCK_F32, PLANCK_DIVIDE, 0};
+         const planck_fake_quantize_descriptor d{{1, &extent}, -8, 7, PLANCK_F32, {}, PLANCK_DIVIDE, 0, 0};
          planck_stream stream{7, 0, nullptr, nullptr, 0, nullptr};
          std::size_t bytes = 0;
          const planck_status status = planck_fake_quantize_workspace_size(&d, &stream, &bytes);
@@ -274,6 +362,11 @@ TEST(Errors, MessagesNameArgumentAndValues) {
             "FakeQuantizePlan: no kernel for input_element = 42");
   EXPECT_EQ(run_fake({8}, [](auto& a) { a.scale = -2.5; }).message,
             "FakeQuantizePlan: scale = -2.5 must be finite and at least 1.17549435e-38, the smallest normal f32");
+  EXPECT_EQ(run_channels({1.0F, 1.0F, 0.0F, -1.0F}, {0, 0, 0, 0}).message,
+            "FakeQuantizePerChannelPlan: scale[2] = 0 must be finite and at least 1.17549435e-38, the smallest normal "
+            "f32; counted in row-major order");
+  EXPECT_EQ(select_granularity(PerGroup{2, 4}).message,
+            "FakeQuantizePerGroupPlan: axis = 2 is not an axis of shape = [2, 4]");
 }
 
 TEST(Errors, CountsAreReal) {

@@ -64,7 +64,7 @@ class PreparedCase {
       : case_(make_case(row, shape, row.terms ? Broadcast::Scalar : Broadcast::None)) {
     for (const TensorSpec& spec : case_.tensors) {
       tensors_.emplace_back(spec.element, spec.shape, Layout::Contiguous);
-      tensors_.back().fill(tensors_.size(), case_.unit);
+      fill(tensors_.back(), spec, tensors_.size(), case_.unit);
     }
     for (const TestTensor& tensor : tensors_) views_.push_back(tensor);
     run_ = *case_.select(stream, {});
@@ -274,6 +274,37 @@ TEST(PlanContract, LittleWorkspaceGivesTheSameBits) {
   EXPECT_EQ(results.size(), 1U);
 }
 
+TEST(PlanContract, LittleWorkspaceGivesTheSameGradientsOfParameters) {
+  // One scale for a long row: the sums are split among threads as far as the workspace allows.
+  const std::int64_t n = 300000;
+  std::vector<float> x(n);
+  std::vector<float> dy(n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    x[i] = static_cast<float>(i % 997) * 0.3F - 150;
+    dy[i] = static_cast<float>(i % 89) * 0.7F - 31;
+  }
+  auto d = FakeQuantizeDescriptor::flat(n, -128, 127, ElementKind::F32);
+  d.learnable = true;
+  ThreadExecutor executor(5);
+  std::set<std::pair<float, float>> results;
+  for (const std::size_t bytes : {0, 7, 40, 1000, 4001, 300000}) {
+    PlanPreference limit;
+    limit.max_workspace_bytes = bytes;
+    const auto plan = FakeQuantizeBackwardPlan<float>::select(Stream::cpu(), d, limit);
+    EXPECT_LE(plan->workspace_size(), bytes);
+    std::vector<std::byte> memory(plan->workspace_size());
+    float d_scale = -1;
+    float d_zero_point = -1;
+    FakeQuantizeBackwardArgs args{view(x, {n}), 0.7, 3, view(dy, {n})};
+    args.d_scale = TensorMut<float, 0>{std::span<float>(&d_scale, 1), {}, {}, 0};
+    args.d_zero_point = TensorMut<float, 0>{std::span<float>(&d_zero_point, 1), {}, {}, 0};
+    const auto result = plan->run(Stream::cpu(executor), Workspace::of(memory), args);
+    ASSERT_TRUE(result) << result.error().message();
+    results.insert({d_scale, d_zero_point});
+  }
+  EXPECT_EQ(results.size(), 1U);
+}
+
 TEST(PlanContract, TheEnvironmentForcesAnInstructionSet) {
   const auto d = FakeQuantizeDescriptor::flat(8, -8, 7, ElementKind::F32);
   const char* old = std::getenv("PLANCK_ISA");
@@ -299,17 +330,23 @@ TEST(PlanContract, SkusNameTheKernelAndDifferForwardAndBackward) {
   PlanPreference p;
   p.prefer_arch = plainest_arch();
   const auto fake = FakeQuantizeDescriptor::flat(8, -8, 7, ElementKind::Bf16);
-  const auto codes = DequantizePerTensorDescriptor::flat(8, ElementKind::U8, ElementKind::F16);
+  const auto codes = DequantizeDescriptor::flat(8, ElementKind::U8, ElementKind::F16);
   BinaryParamDescriptor lerp;
   lerp.shape = {8};
   names.insert(to_string(FakeQuantizePlan<>::select(Stream::cpu(), fake, p)->sku()));
   names.insert(to_string(FakeQuantizeBackwardPlan<>::select(Stream::cpu(), fake, p)->sku()));
   names.insert(to_string(DequantizePerTensorPlan<>::select(Stream::cpu(), codes, p)->sku()));
   names.insert(to_string(DequantizePerTensorBackwardPlan<>::select(Stream::cpu(), codes, p)->sku()));
+  QuantizeDescriptor groups;
+  groups.shape = {8, 8};
+  groups.granularity = PerGroup{1, 4};
+  names.insert(to_string(QuantizePlan<>::select(Stream::cpu(), groups, p)->sku()));
+  names.insert(to_string(QuantizeBackwardPlan<>::select(Stream::cpu(), groups, p)->sku()));
   names.insert(to_string(BinaryParamPlan<>::select(Stream::cpu(), lerp, p)->sku()));
   names.insert(to_string(BinaryParamBackwardPlan<>::select(Stream::cpu(), lerp, p)->sku()));
   const std::string cpu = " cpu/" + std::string(to_string(plainest_arch()));
   EXPECT_EQ(names, (std::set<std::string>{
+                       "Quantization.PerGroup f32/s8" + cpu, "Quantization.PerGroupBackward f32/s8" + cpu,
                        "Quantization.FakeQuantize bf16" + cpu, "Quantization.FakeQuantizeBackward bf16" + cpu,
                        "Quantization.DequantizePerTensor f16/u8" + cpu,
                        "Quantization.DequantizePerTensorBackward f16/u8" + cpu, "BinaryElementwise.Lerp f32" + cpu,
@@ -322,6 +359,13 @@ TEST(PlanContract, GuaranteesSayWhatIsSummedInWhat) {
   EXPECT_EQ(BinaryParamPlan<>::select(Stream::cpu(), d)->precision_guarantee().accumulator, ElementKind::F32);
   d.weight_shape = Shape{};
   EXPECT_EQ(BinaryParamBackwardPlan<>::select(Stream::cpu(), d)->precision_guarantee().accumulator, ElementKind::F64);
+  auto fake = FakeQuantizeDescriptor::flat(8, -8, 7, ElementKind::F32);
+  EXPECT_EQ(FakeQuantizeBackwardPlan<>::select(Stream::cpu(), fake)->precision_guarantee().accumulator,
+            ElementKind::F32);
+  fake.learnable = true;
+  EXPECT_EQ(FakeQuantizeBackwardPlan<>::select(Stream::cpu(), fake)->precision_guarantee().accumulator,
+            ElementKind::F64);
+  EXPECT_EQ(FakeQuantizePlan<>::select(Stream::cpu(), fake)->precision_guarantee().accumulator, ElementKind::F32);
   d.element = ElementKind::F64;
   EXPECT_EQ(BinaryParamPlan<>::select(Stream::cpu(), d)->precision_guarantee().math_precision, MathPrecision::F64);
 }

@@ -28,7 +28,7 @@ bool print_digest(const cpu::KernelRow& row) {
     std::vector<TestTensor> tensors;
     for (const TensorSpec& spec : op_case.tensors) {
       tensors.emplace_back(spec.element, spec.shape, Layout::Contiguous);
-      tensors.back().fill(tensors.size(), op_case.unit);
+      fill(tensors.back(), spec, tensors.size(), op_case.unit);
     }
     const Tensors views(tensors.begin(), tensors.end());
     const auto run = op_case.select(Stream::cpu(), {});

@@ -10,7 +10,7 @@ import os
 import numpy as np
 import torch
 
-F16, BF16, F32, F64, S8, U8 = range(6)
+F16, BF16, F32, F64, S8, U8, S32 = range(7)
 DIVIDE, RECIPROCAL = 0, 1
 LERP, ADD_SCALED = 31, 1000
 CAPACITY_UNKNOWN = 2**63 - 1
@@ -31,30 +31,62 @@ class Shape(ctypes.Structure):
 _tensor_p, _shape_p = ctypes.POINTER(Tensor), ctypes.POINTER(Shape)
 
 
-class FakeQuantizeDescriptor(ctypes.Structure):
-    _fields_ = [("shape", Shape), ("q_min", _i64), ("q_max", _i64), ("input_element", _i32), ("scale_form", _i32),
-                ("trust_qparams", _i32)]
+class Granularity(ctypes.Structure):
+    """Which elements share a scale: PER_TENSOR, per_channel(axis), PER_TOKEN or per_group(axis, group_size)."""
+
+    _fields_ = [("kind", _i32), ("axis", _i32), ("group_size", _i64)]
+
+    def __repr__(self):
+        name = ("tensor", "channel", "token", "group")[self.kind]
+        return name + {1: f"-{self.axis}", 3: f"-{self.axis}-{self.group_size}"}.get(self.kind, "")
 
 
-class FakeQuantizeArgs(ctypes.Structure):
-    _fields_ = [("input", _tensor_p), ("scale", _f64), ("zero_point", _i64), ("output", _tensor_p)]
+PER_TENSOR, PER_TOKEN = Granularity(0), Granularity(2)
 
 
-class FakeQuantizeBackwardArgs(ctypes.Structure):
-    _fields_ = [("input", _tensor_p), ("scale", _f64), ("zero_point", _i64), ("d_output", _tensor_p),
-                ("d_input", _tensor_p)]
+def per_channel(axis):
+    return Granularity(1, axis)
+
+
+def per_group(axis, group_size):
+    return Granularity(3, axis, group_size)
+
+
+class QuantizeDescriptor(ctypes.Structure):
+    _fields_ = [("shape", Shape), ("q_min", _i64), ("q_max", _i64), ("input_element", _i32),
+                ("output_element", _i32), ("granularity", Granularity), ("scale_form", _i32), ("trust_qparams", _i32)]
 
 
 class DequantizeDescriptor(ctypes.Structure):
-    _fields_ = [("shape", Shape), ("input_element", _i32), ("output_element", _i32), ("trust_qparams", _i32)]
+    _fields_ = [("shape", Shape), ("input_element", _i32), ("output_element", _i32), ("granularity", Granularity),
+                ("trust_qparams", _i32)]
 
 
-class DequantizeArgs(ctypes.Structure):
-    _fields_ = [("input", _tensor_p), ("scale", _f64), ("zero_point", _i64), ("output", _tensor_p)]
+class FakeQuantizeDescriptor(ctypes.Structure):
+    _fields_ = [("shape", Shape), ("q_min", _i64), ("q_max", _i64), ("input_element", _i32),
+                ("granularity", Granularity), ("scale_form", _i32), ("trust_qparams", _i32), ("learnable", _i32)]
+
+
+_QPARAMS = [("scale", _f64), ("zero_point", _i64), ("scale_tensor", _tensor_p), ("zero_point_tensor", _tensor_p)]
+
+
+class ForwardArgs(ctypes.Structure):
+    """Of quantize, dequantize and fake_quantize alike."""
+
+    _fields_ = [("input", _tensor_p), *_QPARAMS, ("output", _tensor_p)]
+
+
+class QuantizeBackwardArgs(ctypes.Structure):
+    _fields_ = [("input", _tensor_p), *_QPARAMS, ("d_output", _tensor_p), ("d_input", _tensor_p)]
 
 
 class DequantizeBackwardArgs(ctypes.Structure):
-    _fields_ = [("scale", _f64), ("d_output", _tensor_p), ("d_input", _tensor_p)]
+    _fields_ = [("scale", _f64), ("scale_tensor", _tensor_p), ("d_output", _tensor_p), ("d_input", _tensor_p)]
+
+
+class FakeQuantizeBackwardArgs(ctypes.Structure):
+    _fields_ = [("input", _tensor_p), *_QPARAMS, ("d_output", _tensor_p), ("d_input", _tensor_p),
+                ("d_scale", _tensor_p), ("d_zero_point", _tensor_p), ("grad_factor", _f64)]
 
 
 class BinaryParamDescriptor(ctypes.Structure):
@@ -79,9 +111,10 @@ class PlanckError(RuntimeError):
 _library = ctypes.CDLL(os.environ["PLANCK_LIBRARY"])
 _library.planck_last_error_message.restype = ctypes.c_char_p
 
-_NUMPY_ELEMENTS = {"float16": F16, "uint16": BF16, "float32": F32, "float64": F64, "int8": S8, "uint8": U8}
+_NUMPY_ELEMENTS = {"float16": F16, "uint16": BF16, "float32": F32, "float64": F64, "int8": S8, "uint8": U8,
+                   "int32": S32}
 _TORCH_ELEMENTS = {torch.float16: F16, torch.bfloat16: BF16, torch.float32: F32, torch.float64: F64,
-                   torch.int8: S8, torch.uint8: U8}
+                   torch.int8: S8, torch.uint8: U8, torch.int32: S32}
 
 
 def element_of(x):
@@ -128,32 +161,79 @@ def _run(operation, descriptor, args):
         raise PlanckError(status, _library.planck_last_error_message().decode())
 
 
-def fake_quantize(x, scale, zero_point, q_min, q_max, form=DIVIDE, out=None):
-    y = empty(x.shape, x) if out is None else out
-    descriptor = FakeQuantizeDescriptor(shape_struct(x.shape), q_min, q_max, element_of(x), form, 0)
-    _run("fake_quantize", descriptor, FakeQuantizeArgs(_tensor(x), scale, zero_point, _tensor(y)))
-    return y
+def _number_or_tensor(value, absent):
+    """(number, tensor) as the structs take them: one of the two."""
+    return (absent, _tensor(value)) if hasattr(value, "shape") else (value, None)
 
 
-def fake_quantize_backward(x, dy, scale, zero_point, q_min, q_max, form=DIVIDE):
+def _qparams(scale, zero_point):
+    scale, scale_tensor = _number_or_tensor(scale, 0.0)
+    zero_point, zero_point_tensor = _number_or_tensor(zero_point, 0)
+    return scale, zero_point, scale_tensor, zero_point_tensor
+
+
+def _quantize_descriptor(x, codes, q_min, q_max, form, granularity):
+    return QuantizeDescriptor(shape_struct(x.shape), q_min, q_max, element_of(x), codes, granularity, form, 0)
+
+
+def _fake_quantize_descriptor(x, q_min, q_max, form, granularity, learnable=0):
+    return FakeQuantizeDescriptor(shape_struct(x.shape), q_min, q_max, element_of(x), granularity, form, 0, learnable)
+
+
+# Below, scale and zero_point are Python numbers or tensors with one element per segment.
+
+
+def quantize(x, scale, zero_point, q_min, q_max, dtype, form=DIVIDE, granularity=PER_TENSOR, out=None):
+    q = empty(x.shape, x, dtype) if out is None else out
+    _run("quantize", _quantize_descriptor(x, element_of(q), q_min, q_max, form, granularity),
+         ForwardArgs(_tensor(x), *_qparams(scale, zero_point), _tensor(q)))
+    return q
+
+
+def quantize_backward(x, dy, scale, zero_point, q_min, q_max, codes=S8, form=DIVIDE, granularity=PER_TENSOR):
     dx = empty(x.shape, x)
-    descriptor = FakeQuantizeDescriptor(shape_struct(x.shape), q_min, q_max, element_of(x), form, 0)
-    _run("fake_quantize_backward", descriptor,
-         FakeQuantizeBackwardArgs(_tensor(x), scale, zero_point, _tensor(dy), _tensor(dx)))
+    _run("quantize_backward", _quantize_descriptor(x, codes, q_min, q_max, form, granularity),
+         QuantizeBackwardArgs(_tensor(x), *_qparams(scale, zero_point), _tensor(dy), _tensor(dx)))
     return dx
 
 
-def dequantize(q, scale, zero_point, dtype):
-    x = empty(q.shape, q, dtype)
-    descriptor = DequantizeDescriptor(shape_struct(q.shape), element_of(q), element_of(x), 0)
-    _run("dequantize_per_tensor", descriptor, DequantizeArgs(_tensor(q), scale, zero_point, _tensor(x)))
+def fake_quantize(x, scale, zero_point, q_min, q_max, form=DIVIDE, out=None, granularity=PER_TENSOR):
+    y = empty(x.shape, x) if out is None else out
+    _run("fake_quantize", _fake_quantize_descriptor(x, q_min, q_max, form, granularity),
+         ForwardArgs(_tensor(x), *_qparams(scale, zero_point), _tensor(y)))
+    return y
+
+
+def fake_quantize_backward(x, dy, scale, zero_point, q_min, q_max, form=DIVIDE, granularity=PER_TENSOR):
+    dx = empty(x.shape, x)
+    _run("fake_quantize_backward", _fake_quantize_descriptor(x, q_min, q_max, form, granularity),
+         FakeQuantizeBackwardArgs(_tensor(x), *_qparams(scale, zero_point), _tensor(dy), _tensor(dx), None, None, 1.0))
+    return dx
+
+
+def learn_quantize(x, dy, scale, zero_point, q_min, q_max, form=DIVIDE, granularity=PER_TENSOR, grad_factor=1.0,
+                   dtype=None, outs=None):
+    """(dx, d_scale, d_zero_point) of fake-quantise; a scale that is a number has gradients of the given dtype."""
+    shape, dtype = (scale.shape, scale.dtype) if hasattr(scale, "shape") else ((), dtype)
+    dx, d_scale, d_zero_point = outs or (empty(x.shape, x), empty(shape, x, dtype), empty(shape, x, dtype))
+    _run("fake_quantize_backward", _fake_quantize_descriptor(x, q_min, q_max, form, granularity, learnable=1),
+         FakeQuantizeBackwardArgs(_tensor(x), *_qparams(scale, zero_point), _tensor(dy), _tensor(dx),
+                                  _tensor(d_scale), _tensor(d_zero_point), grad_factor))
+    return dx, d_scale, d_zero_point
+
+
+def dequantize(q, scale, zero_point, dtype, granularity=PER_TENSOR, out=None):
+    x = empty(q.shape, q, dtype) if out is None else out
+    descriptor = DequantizeDescriptor(shape_struct(q.shape), element_of(q), element_of(x), granularity, 0)
+    _run("dequantize", descriptor, ForwardArgs(_tensor(q), *_qparams(scale, zero_point), _tensor(x)))
     return x
 
 
-def dequantize_backward(dy, scale, codes=S8):
+def dequantize_backward(dy, scale, codes=S8, granularity=PER_TENSOR):
     dq = empty(dy.shape, dy)
-    descriptor = DequantizeDescriptor(shape_struct(dy.shape), codes, element_of(dy), 0)
-    _run("dequantize_per_tensor_backward", descriptor, DequantizeBackwardArgs(scale, _tensor(dy), _tensor(dq)))
+    descriptor = DequantizeDescriptor(shape_struct(dy.shape), codes, element_of(dy), granularity, 0)
+    _run("dequantize_backward", descriptor,
+         DequantizeBackwardArgs(*_number_or_tensor(scale, 0.0), _tensor(dy), _tensor(dq)))
     return dq
 
 

@@ -1,55 +1,10 @@
-// What fake-quantise and dequantise mean, value by value from SPEC section 3, for the reference and for the
-// best kernel of this machine.
-#include <gtest/gtest.h>
+// What quantise, dequantise and fake-quantise mean, value by value from SPEC section 3.
+#include "quantize/quantize_fixture.hpp"
 
-#include <cmath>
-#include <limits>
-#include <vector>
-
-#include "planck/planck.hpp"
-
-namespace planck {
+namespace planck::test {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-class Quantize : public testing::TestWithParam<BackendKind> {
- protected:
-  PlanPreference preference() const {
-    PlanPreference p;
-    p.prefer_backend = GetParam();
-    return p;
-  }
-
-  template <class T = float>
-  std::vector<T> fake(std::vector<T> x, double scale, std::int64_t zero_point, std::int64_t q_min, std::int64_t q_max,
-                      ScaleForm form = ScaleForm::Divide) {
-    const auto n = static_cast<std::int64_t>(x.size());
-    auto d = FakeQuantizeDescriptor::flat(n, q_min, q_max, element_of<T>);
-    d.scale_form = form;
-    const auto plan = FakeQuantizePlan<T>::select(Stream::cpu(), d, preference());
-    std::vector<T> y(x.size());
-    const auto result = plan->run(Stream::cpu(), Workspace::none(), {view(x, {n}), scale, zero_point, view(y, {n})});
-    EXPECT_TRUE(result) << result.error().message();
-    return y;
-  }
-
-  std::vector<float> fake_backward(std::vector<float> x, std::vector<float> dy, double scale, std::int64_t zero_point,
-                                   std::int64_t q_min, std::int64_t q_max) {
-    const auto n = static_cast<std::int64_t>(x.size());
-    const auto plan = FakeQuantizeBackwardPlan<float>::select(
-        Stream::cpu(), FakeQuantizeDescriptor::flat(n, q_min, q_max, ElementKind::F32), preference());
-    std::vector<float> dx(x.size(), 77.0F);
-    const auto result =
-        plan->run(Stream::cpu(), Workspace::none(), {view(x, {n}), scale, zero_point, view(dy, {n}), view(dx, {n})});
-    EXPECT_TRUE(result) << result.error().message();
-    return dx;
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(Backends, Quantize, testing::Values(BackendKind::Reference, BackendKind::Cpu),
-                         [](const auto& backend) { return std::string(to_string(backend.param)); });
+PLANCK_QUANTIZE_SUITE(Quantize);
 
 TEST_P(Quantize, HalfStepsGoToEven) {
   EXPECT_EQ(fake({0.5F, 1.5F, 2.5F, -0.5F, -1.5F, -2.5F}, 1.0, 0, -8, 7), (std::vector<float>{0, 2, 2, 0, -2, -2}));
@@ -150,5 +105,33 @@ TEST_P(Quantize, DequantizeBackwardScalesTheGradient) {
   EXPECT_EQ(dq, (std::vector<float>{0.1F, -3.0F * 0.1F, kInf, 0.3F * 0.1F}));
 }
 
+TEST_P(Quantize, CodesAreRoundedToEvenSaturatedAndMovedByTheZeroPoint) {
+  // zp 3: the range around it is [-11, 4].
+  EXPECT_EQ(codes({0.5F, 1.5F, 2.5F, -0.5F, -1.5F, 100.0F, -100.0F, kInf, -kInf, kNan}, 1.0, 3, -8, 7),
+            (Codes{3, 5, 5, 3, 1, 7, -8, 7, -8, 3}));
+  EXPECT_EQ((codes<float, std::uint8_t>({127.4F, 127.6F, 1e30F, -128.0F, -128.6F, kNan}, 1.0, 128, 0, 255)),
+            (std::vector<std::uint8_t>{255, 255, 255, 0, 0, 128}));
+}
+
+TEST_P(Quantize, ZeroPointMayLieOutsideTheCodes) {
+  EXPECT_EQ(codes({0.0F, -5.0F, -100.0F, kNan}, 1.0, 10, -8, 7), (Codes{7, 5, -8, 7}));
+  EXPECT_EQ(codes({0.0F, 95.0F, 1000.0F, kNan}, 1.0, -100, -8, 7), (Codes{-8, -5, 7, -8}));
+}
+
+TEST_P(Quantize, F64CodesAreComputedInF64) {
+  EXPECT_EQ((codes<double, std::int8_t>({0.5, 0.5 + 0x1p-40, 1e300}, 1.0, 0, -8, 7)), (Codes{0, 1, 7}));
+}
+
+TEST_P(Quantize, DequantisedCodesAreFakeQuantised) {
+  std::vector<float> x;
+  for (int i = -300; i < 300; ++i) x.push_back(static_cast<float>(i) * 0.37F);
+  std::vector<std::int8_t> q = codes(x, 0.7, -3, -128, 127);
+  std::vector<float> y(x.size());
+  DequantizeDescriptor d;
+  d.shape = {600};
+  run<DequantizePlan<std::int8_t, float>>(d, {of(q, d.shape), 0.7, -3, of(y, d.shape)});
+  EXPECT_EQ(y, fake(x, 0.7, -3, -128, 127));
+}
+
 }  // namespace
-}  // namespace planck
+}  // namespace planck::test

@@ -1,9 +1,9 @@
 #include "support/op_cases.hpp"
 
-#include <cstdlib>
 #include <memory>
 
 #include "cpu/isa.hpp"
+#include "quantize/quantize_ops.hpp"
 
 namespace planck::test {
 namespace {
@@ -38,49 +38,142 @@ Shape broadcast_shape(const Shape& shape, Broadcast broadcast) {
   return small;
 }
 
-OpCase fake_quantize_case(const cpu::KernelRow& row, const Shape& shape) {
-  FakeQuantizeDescriptor d{shape, -128, 127, row.element, static_cast<ScaleForm>(row.variant), false};
+Granularity granularity_for(const Shape& shape, Broadcast broadcast) {
+  switch (broadcast) {
+    case Broadcast::None:
+    case Broadcast::Rows:
+      return PerToken{};
+    case Broadcast::Columns:
+      return PerChannel{-1};
+    case Broadcast::Middle:
+      return PerChannel{shape.rank() / 2};
+    case Broadcast::FirstChannel:
+      return PerChannel{0};
+    case Broadcast::Groups:
+      return PerGroup{-1, shape[shape.rank() - 1] < 128 ? 7 : 128};
+    case Broadcast::OuterGroups:
+      return PerGroup{0, 2};
+    case Broadcast::Scalar:
+      break;
+  }
+  return PerTensor{};
+}
+
+/// The quantise family: one case for all formulas, parameters as numbers or as tensors.
+OpCase quantize_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast) {
+  using quantize::Formula;
+  using quantize::QParamsFrom;
+  const auto formula = static_cast<Formula>(row.op);
+  const ScaleForm form = quantize::form_of(row.variant);
+  const QParamsFrom from = quantize::qparams_from(row.variant);
+  const bool numbers = from == QParamsFrom::Run;
+  const ElementKind codes = row.aux_element.value_or(ElementKind::S8);
+  const std::int64_t q_min = codes == ElementKind::U8 ? 0 : -128;
+  const std::int64_t q_max = codes == ElementKind::U8 ? 255 : 127;
+  const Granularity granularity = numbers ? PerTensor{} : granularity_for(shape, broadcast);
+  const ElementKind scale_element = from == QParamsFrom::NarrowOperands ? row.element : compute_of(row.element);
+  const Shape segments = qparams_shape(shape, granularity);
+  const bool has_zero_point = formula != Formula::DequantizeBackward;
+
   OpCase c;
   c.unit = kScale;
-  if (row.backward) {
-    c.tensors = {{"input", row.element, shape, false},
-                 {"d_output", row.element, shape, false},
-                 {"d_input", row.element, shape, true}};
-    c.select = [d](const Stream& s, const PlanPreference& p) {
-      return bind<FakeQuantizeBackwardOp>(s, p, d, [](const Tensors& t) {
-        return FakeQuantizeBackwardArgs{t[0], kScale, kZeroPoint, t[1], t[2]};
+  const auto add = [&](const char* name, ElementKind element, bool output) {
+    c.tensors.push_back({name, element, shape, output});
+    return c.tensors.size() - 1;
+  };
+  const auto add_segments = [&](const char* name, ElementKind element, bool output, Values values) {
+    c.tensors.push_back({name, element, segments, output, values, output});
+    return c.tensors.size() - 1;
+  };
+  const std::size_t x = add("input", formula == Formula::Dequantize ? codes : row.element, false);
+  const bool reads_dy = formula == Formula::QuantizeBackward || formula == Formula::FakeQuantizeBackward;
+  const std::size_t dy = reads_dy ? add("d_output", row.element, false) : x;
+  const std::size_t s = numbers ? 0 : add_segments("scale", scale_element, false, Values::Scales);
+  const std::size_t z =
+      numbers || !has_zero_point ? 0 : add_segments("zero_point", ElementKind::S32, false, Values::ZeroPoints);
+  const std::size_t ds = row.terms ? add_segments("d_scale", scale_element, true, Values::Ordinary) : 0;
+  const std::size_t dz = row.terms ? add_segments("d_zero_point", scale_element, true, Values::Ordinary) : 0;
+  const std::size_t y = add("output", formula == Formula::Quantize ? codes : row.element, true);
+  const auto scale = [=](const Tensors& t) { return numbers ? ScaleArg(kScale) : ScaleArg(t[s]); };
+  const auto zero_point = [=](const Tensors& t) { return numbers ? ZeroPointArg(kZeroPoint) : ZeroPointArg(t[z]); };
+  const auto forward = [=]<class Op>(Op, const typename Op::Descriptor& d) {
+    return [=](const Stream& stream, const PlanPreference& preference) {
+      return bind<Op>(stream, preference, d, [=](const Tensors& t) {
+        return typename Op::Args{t[x], scale(t), zero_point(t), t[y]};
       });
     };
-  } else {
-    c.tensors = {{"input", row.element, shape, false}, {"output", row.element, shape, true}};
-    c.select = [d](const Stream& s, const PlanPreference& p) {
-      return bind<FakeQuantizeOp>(s, p, d, [](const Tensors& t) {
-        return FakeQuantizeArgs{t[0], kScale, kZeroPoint, t[1]};
-      });
-    };
+  };
+
+  const QuantizeDescriptor q{shape, q_min, q_max, row.element, codes, granularity, form, scale_element, false};
+  const DequantizeDescriptor d{shape, codes, row.element, granularity, scale_element, false};
+  const FakeQuantizeDescriptor f{shape, q_min, q_max, row.element, granularity, form, scale_element, false, row.terms};
+  switch (formula) {
+    case Formula::Quantize:
+      c.select = forward(QuantizeOp{}, q);
+      break;
+    case Formula::Dequantize:
+      c.select = forward(DequantizeOp{}, d);
+      break;
+    case Formula::FakeQuantize:
+      c.select = forward(FakeQuantizeOp{}, f);
+      break;
+    case Formula::QuantizeBackward:
+      c.select = [=](const Stream& stream, const PlanPreference& preference) {
+        return bind<QuantizeBackwardOp>(stream, preference, q, [=](const Tensors& t) {
+          return QuantizeBackwardArgs{t[x], scale(t), zero_point(t), t[dy], t[y]};
+        });
+      };
+      break;
+    case Formula::DequantizeBackward:
+      c.select = [=](const Stream& stream, const PlanPreference& preference) {
+        return bind<DequantizeBackwardOp>(stream, preference, d, [=](const Tensors& t) {
+          return DequantizeBackwardArgs{scale(t), t[x], t[y]};
+        });
+      };
+      break;
+    case Formula::FakeQuantizeBackward:
+      c.select = [=, terms = row.terms](const Stream& stream, const PlanPreference& preference) {
+        return bind<FakeQuantizeBackwardOp>(stream, preference, f, [=](const Tensors& t) {
+          const auto wanted = [&](std::size_t i) { return terms ? std::optional<AnyTensorMut>(t[i]) : std::nullopt; };
+          return FakeQuantizeBackwardArgs{t[x], scale(t), zero_point(t), t[dy], t[y], wanted(ds), wanted(dz), 0.5};
+        });
+      };
+      break;
+    case Formula::Range:
+    case Formula::ColumnRanges:
+      break;
   }
   return c;
 }
 
-OpCase dequantize_case(const cpu::KernelRow& row, const Shape& shape) {
+/// Dynamic range: mode, codes and the scale's kind change with the scope, so that all meet all instruction sets.
+OpCase dynamic_range_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast) {
+  const int which = static_cast<int>(broadcast);
+  const bool asymmetric = which % 2 == 1;
+  DynamicRangeQuantizeDescriptor d;
+  d.shape = shape;
+  d.mode = asymmetric ? DynamicRangeMode::Asymmetric : DynamicRangeMode::Symmetric;
+  d.scope = granularity_for(shape, broadcast);
+  d.input_element = row.element;
+  d.output_element = which % 3 == 0 ? ElementKind::U8 : ElementKind::S8;
+  d.q_min = d.output_element == ElementKind::U8 ? 0 : -128;
+  d.q_max = d.output_element == ElementKind::U8 ? 255 : 127;
+  d.zero_in_range = which != 7;
+  d.scale_element = which >= 4 ? row.element : compute_of(row.element);
+  const Shape segments = qparams_shape(shape, d.scope);
+  const bool sums = d.scope != Granularity(PerTensor{}) && shape[shape.rank() - 1] < 1 << 20;
   OpCase c;
   c.unit = kScale;
-  const DequantizePerTensorDescriptor d{shape, row.aux_element.value_or(ElementKind::S8), row.element, false};
-  if (row.backward) {
-    c.tensors = {{"d_output", row.element, shape, false}, {"d_input", row.element, shape, true}};
-    c.select = [d](const Stream& s, const PlanPreference& p) {
-      return bind<DequantizePerTensorBackwardOp>(s, p, d, [](const Tensors& t) {
-        return DequantizePerTensorBackwardArgs{kScale, t[0], t[1]};
-      });
-    };
-  } else {
-    c.tensors = {{"input", d.input_element, shape, false}, {"output", row.element, shape, true}};
-    c.select = [d](const Stream& s, const PlanPreference& p) {
-      return bind<DequantizePerTensorOp>(s, p, d, [](const Tensors& t) {
-        return DequantizePerTensorArgs{t[0], kScale, kZeroPoint, t[1]};
-      });
-    };
-  }
+  c.tensors = {{"input", row.element, shape, false},
+               {"scale", *d.scale_element, segments, true, Values::Ordinary, true},
+               {"output", d.output_element, shape, true, Values::Ordinary, true},
+               {"zero_point", ElementKind::S32, segments, true, Values::Ordinary, true}};
+  if (sums) c.tensors.push_back({"row_sum", ElementKind::S32, segments, true, Values::Ordinary, true});
+  c.select = [d, sums](const Stream& stream, const PlanPreference& preference) {
+    return bind<DynamicRangeQuantizeOp>(stream, preference, d, [sums](const Tensors& t) {
+      return DynamicRangeQuantizeArgs{t[0], t[1], t[2], t[3], sums ? std::optional<AnyTensorMut>(t[4]) : std::nullopt};
+    });
+  };
   return c;
 }
 
@@ -148,44 +241,75 @@ ArchSku plainest_arch() {
 std::vector<cpu::KernelRow> kernel_list() {
   const ArchSku arch = plainest_arch();
   std::vector<cpu::KernelRow> list;
-  for (const auto rows : {cpu::quantize_kernels(arch), cpu::binary_param_kernels(arch)}) {
-    list.insert(list.end(), rows.begin(), rows.end());
+  for (const auto rows :
+       {cpu::quantize_kernels<float>(arch), cpu::quantize_kernels<double>(arch), cpu::quantize_kernels<f16>(arch),
+        cpu::quantize_kernels<bf16>(arch), cpu::binary_param_kernels(arch)}) {
+    for (const cpu::KernelRow& row : rows) {
+      // Dynamic-range quantisation runs both of its steps; one row stands for it.
+      const bool step = row.category == OpCategory::Quantization &&
+                        row.op == static_cast<std::int32_t>(quantize::Formula::ColumnRanges);
+      if (!step) list.push_back(row);
+    }
   }
   return list;
 }
 
 std::string name_of(const cpu::KernelRow& row) {
-  std::string name(row.category == OpCategory::Quantization ? to_string(static_cast<QuantizeKind>(row.op))
-                                                            : to_string(static_cast<BinaryKind>(row.op)));
-  if (row.category != OpCategory::Quantization && row.backward) name += "Backward";
+  const bool quantization = row.category == OpCategory::Quantization;
+  constexpr const char* kFormulas[] = {"Quantize",     "QuantizeBackward",     "Dequantize",  "DequantizeBackward",
+                                       "FakeQuantize", "FakeQuantizeBackward", "DynamicRange"};
+  std::string name(quantization ? kFormulas[row.op] : to_string(static_cast<BinaryKind>(row.op)));
+  if (!quantization && row.backward) name += "Backward";
   name += '_';
   name += to_string(row.element);
   if (row.aux_element) name += "_" + std::string(to_string(*row.aux_element));
-  if (row.category == OpCategory::Quantization) {
-    if (row.variant == 1) name += "_reciprocal";
+  if (quantization) {
+    if (quantize::form_of(row.variant) == ScaleForm::Reciprocal) name += "_reciprocal";
+    const auto from = quantize::qparams_from(row.variant);
+    if (from == quantize::QParamsFrom::Operands) name += "_segments";
+    if (from == quantize::QParamsFrom::NarrowOperands) name += "_segments16";
   } else {
     name += row.variant == 1 ? "_tensor_weight" : "_scalar_weight";
-    if (row.terms) name += "_summed";
   }
+  if (row.terms) name += "_summed";
   return name;
 }
 
 OpCase make_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast) {
   if (row.category == OpCategory::BinaryElementwise) return binary_param_case(row, shape, broadcast);
-  switch (static_cast<QuantizeKind>(row.op)) {
-    case QuantizeKind::FakeQuantize:
-    case QuantizeKind::FakeQuantizeBackward:
-      return fake_quantize_case(row, shape);
-    case QuantizeKind::DequantizePerTensor:
-    case QuantizeKind::DequantizePerTensorBackward:
-      return dequantize_case(row, shape);
-    default:
-      std::abort();  // a kernel in the list that no test knows how to run
+  if (row.op == static_cast<std::int32_t>(quantize::Formula::Range)) return dynamic_range_case(row, shape, broadcast);
+  return quantize_case(row, shape, broadcast);
+}
+
+void fill(TestTensor& tensor, const TensorSpec& spec, std::uint64_t seed, double unit, bool ordinary) {
+  switch (spec.values) {
+    case Values::Scales:
+      return tensor.fill_scales(seed, unit);
+    case Values::ZeroPoints:
+      return tensor.fill_zero_points(seed);
+    case Values::Ordinary:
+      return ordinary ? tensor.fill_ordinary(seed, unit) : tensor.fill(seed, unit);
   }
 }
 
+std::vector<Broadcast> quantize_segments(const cpu::KernelRow& row, const Shape& shape) {
+  const auto from = quantize::qparams_from(row.variant);
+  const bool dynamic = row.op == static_cast<std::int32_t>(quantize::Formula::Range);
+  if (from == quantize::QParamsFrom::Run && !dynamic) return {Broadcast::None};
+  std::vector<Broadcast> all;
+  if (dynamic) all.push_back(Broadcast::Scalar);
+  // Per tensor only the sums of a number's gradients go through these kernels.
+  if (row.terms) all.push_back(Broadcast::Scalar);
+  if (shape.rank() == 0) return all;
+  all.insert(all.end(), {Broadcast::Rows, Broadcast::Columns, Broadcast::Groups, Broadcast::OuterGroups});
+  if (shape.rank() > 1) all.push_back(Broadcast::FirstChannel);
+  if (shape.rank() > 2) all.push_back(Broadcast::Middle);
+  return all;
+}
+
 std::vector<Broadcast> broadcasts_for(const cpu::KernelRow& row, const Shape& shape) {
-  if (row.category != OpCategory::BinaryElementwise || (row.backward && !row.terms)) return {Broadcast::None};
+  if (row.category == OpCategory::Quantization) return quantize_segments(row, shape);
+  if (row.backward && !row.terms) return {Broadcast::None};
   std::vector<Broadcast> all{Broadcast::Scalar};
   if (shape.rank() > 1) all.insert(all.end(), {Broadcast::Rows, Broadcast::Columns});
   if (shape.rank() > 2) all.push_back(Broadcast::Middle);

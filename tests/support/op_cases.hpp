@@ -8,6 +8,7 @@
 
 #include "cpu/kernel.hpp"
 #include "planck/planck.hpp"
+#include "support/test_tensor.hpp"
 
 namespace planck::test {
 
@@ -20,11 +21,15 @@ std::vector<cpu::KernelRow> kernel_list();
 /// "FakeQuantize_f32_reciprocal", unique in the list.
 std::string name_of(const cpu::KernelRow& row);
 
+enum class Values { Ordinary, Scales, ZeroPoints };
+
 struct TensorSpec {
   std::string name;
   ElementKind element;
   Shape shape;
   bool output;
+  Values values = Values::Ordinary;
+  bool summed = false;  ///< an output that may not share memory with an input
 };
 
 using Tensors = std::vector<AnyTensorMut>;  ///< in the order of the specs
@@ -36,11 +41,15 @@ struct OpCase {
   std::function<Result<std::function<Result<void>(const Tensors&)>>(const Stream&, const PlanPreference&)> select;
 };
 
-/// How operands smaller than the result are given, for kernels that sum gradients.
-enum class Broadcast { None, Scalar, Rows, Columns, Middle };
+/// How operands smaller than the result are given: broadcast inputs, or the segments of the quantise family, where
+/// Scalar is PerTensor, Rows PerToken, and Columns and Middle are PerChannel of the last and of the middle axis.
+enum class Broadcast { None, Scalar, Rows, Columns, Middle, FirstChannel, Groups, OuterGroups };
 
 /// The operation on tensors of `shape`. Rows marked `terms` sum gradients: their operands broadcast.
 OpCase make_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast = Broadcast::None);
+
+/// What a tensor of a case is filled with: values that find mistakes, or (`ordinary`) such as benchmarks measure.
+void fill(TestTensor& tensor, const TensorSpec& spec, std::uint64_t seed, double unit, bool ordinary = false);
 
 /// The ways to broadcast that make sense for a shape.
 std::vector<Broadcast> broadcasts_for(const cpu::KernelRow& row, const Shape& shape);

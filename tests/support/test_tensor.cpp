@@ -23,7 +23,9 @@ std::uint64_t mix(std::uint64_t x) {
 
 template <class Body>
 void with_element(ElementKind element, const Body& body) {
-  if (is_quantized(element)) {
+  if (element == ElementKind::S32) {
+    body(std::int32_t{});
+  } else if (is_quantized(element)) {
     numerics::with_codes(element, body);
   } else {
     numerics::with_float(element, body);
@@ -124,6 +126,33 @@ void TestTensor::fill_ordinary(std::uint64_t seed, double unit) {
   fill_with(seed, [&](std::int64_t i) {
     const std::uint64_t r = mix(seed * 0x100000001B3ULL + static_cast<std::uint64_t>(i));
     return (static_cast<double>(r >> 11) * 0x1p-52 - 1.0) * 200 * unit;
+  });
+}
+
+void TestTensor::fill_scales(std::uint64_t seed, double unit) {
+  fill_with(seed, [&](std::int64_t i) {
+    const std::uint64_t r = mix(seed * 0x100000001B3ULL + static_cast<std::uint64_t>(i));
+    const double uniform = static_cast<double>(r >> 11) * 0x1p-53;
+    switch (r % 16) {
+      case 0:
+        return unit * 0x1p-9;
+      case 1:
+        return unit * 1024;
+      case 2:
+        return 0x1p-24;  // the smallest f16
+      default:
+        return unit * (0.5 + uniform);
+    }
+  });
+}
+
+void TestTensor::fill_zero_points(std::uint64_t seed) {
+  for_each([&](std::int64_t i, std::byte* at) {
+    const std::uint64_t r = mix(seed * 0x100000001B3ULL + static_cast<std::uint64_t>(i));
+    constexpr std::int32_t kFar[] = {0, -128, 127, 255, 300, -300, 1 << 20, -(1 << 20)};
+    const auto near = static_cast<std::int32_t>((r >> 8) % 41) - 20;
+    const std::int32_t zero_point = r % 8 == 0 ? kFar[(r >> 16) % 8] : near;
+    std::memcpy(at, &zero_point, sizeof zero_point);
   });
 }
 

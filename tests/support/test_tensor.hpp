@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,18 @@ class TestTensor {
   void fill(std::uint64_t seed, double unit);
   /// The same with ordinary values only, between -200 and 200 units: what benchmarks measure.
   void fill_ordinary(std::uint64_t seed, double unit);
+  /// Scales: positive normal numbers around `unit`, some of them far from it.
+  void fill_scales(std::uint64_t seed, double unit);
+  /// Zero points (s32) inside and outside the codes' range, up to ±2^20.
+  void fill_zero_points(std::uint64_t seed);
   /// The logical elements, row-major and packed.
   std::vector<std::byte> packed() const;
   void assign(const std::vector<std::byte>& packed);
   /// Takes over all bytes, gaps included, of a tensor of the same kind, shape and layout; compares them.
   void copy_bytes(const TestTensor& other) { std::copy(other.buffer_.begin(), other.buffer_.end(), buffer_.begin()); }
-  bool same_bytes(const TestTensor& other) const { return buffer_ == other.buffer_; }
+  bool same_bytes(const TestTensor& other) const {
+    return buffer_.empty() || std::memcmp(buffer_.data(), other.buffer_.data(), buffer_.size()) == 0;
+  }
   /// Whether every byte outside the view still holds the guard pattern.
   bool guards_intact() const;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs kernels_bench and prints its ratios as the tables that README and docs quote.
 
-Usage: bench/table.py build/release/bench/kernels_bench
+Usage: bench/table.py build/release/bench/kernels_bench [regular expression of rows]
 """
 import json
 import subprocess
@@ -27,7 +27,8 @@ KINDS = ["f32", "f64", "bf16", "f16"]
 
 def main() -> int:
     bench = sys.argv[1]
-    out = subprocess.run([bench, "--benchmark_format=json", "--benchmark_min_time=0.1"], check=True,
+    rows = f"--benchmark_filter={sys.argv[2]}" if len(sys.argv) > 2 else "--benchmark_filter=."
+    out = subprocess.run([bench, "--benchmark_format=json", "--benchmark_min_time=0.1", rows], check=True,
                          stdout=subprocess.PIPE, text=True).stdout
     ratios: dict[tuple[str, str], dict[str, float]] = {}
     for row in json.loads(out)["benchmarks"]:
@@ -37,7 +38,8 @@ def main() -> int:
             continue
         words = name.split("_")
         kind = next(word for word in words if word in KINDS)
-        rest = [word for word in words if word != kind and word != "summed"]
+        # In the groups of broadcast operands every row is summed; with segments only the learnable gradients are.
+        rest = [word for word in words if word != kind and (word != "summed" or "segments" in words)]
         ratios.setdefault((" ".join(rest), group), {})[kind] = row["x_copy"]
     print("| operation | tensors | " + " | ".join(KINDS) + " |")
     print("|---|---|" + "---|" * len(KINDS))

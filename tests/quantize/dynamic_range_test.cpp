@@ -701,6 +701,24 @@ TEST(DynamicRangeSchedules, ManyChannels) {
   expect_same_with_any_threads<f16>(make<f16>({500, 2048}, kAsymmetric, PerChannel{1}), 11);
 }
 
+TEST(DynamicRangeSchedules, MoreThan2To31Elements) {
+  // One row of memory read as 2^21 + 2 rows, so that 64-bit sizes matter and memory does not.
+  constexpr std::int64_t kRows = (std::int64_t{1} << 21) + 2;
+  auto d = make({kRows, 1024}, kAsymmetric, PerToken{});
+  d.qparams_only = true;
+  auto row = drawn<float>(1024, 12);
+  const AnyTensorRef input = TensorRef<float, 2>::contiguous(row, {1, 1024}).expand(0, kRows);
+  std::vector<float> scale(kRows);
+  std::vector<std::int32_t> zero_point(kRows);
+  const auto plan = DynamicRangeQuantizePlan<>::select(Stream::cpu(), d);
+  const auto result =
+      plan->run(Stream::cpu(), Workspace::none(), {input, view(scale, {kRows}), {}, view(zero_point, {kRows})});
+  ASSERT_TRUE(result) << result.error().message();
+  EXPECT_GT(scale[0], 0);
+  EXPECT_EQ(std::count(scale.begin(), scale.end(), scale[0]), kRows);
+  EXPECT_EQ(std::count(zero_point.begin(), zero_point.end(), zero_point[0]), kRows);
+}
+
 TEST(DynamicRangeSchedules, OnlyManyChannelsAskForWorkspace) {
   const auto size = [](const Shape& shape, const Granularity& scope, std::size_t most) {
     PlanPreference p;

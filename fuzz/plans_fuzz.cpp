@@ -15,7 +15,6 @@
 #include <numeric>
 #include <optional>
 
-#include "cpu/isa.hpp"
 #include "cpu/streaming.hpp"
 #include "support/op_cases.hpp"
 #include "support/test_tensor.hpp"
@@ -377,14 +376,6 @@ void put_qparams(const Arena& arena, const TensorSpec& spec, const AnyTensorMut&
     }
     std::memcpy(arena.start.get() + before + at * size, packed.data() + i * size, static_cast<std::size_t>(size));
   }
-}
-
-std::vector<ArchSku> archs_here() {
-  std::vector<ArchSku> archs;
-  for (const ArchSku arch : cpu::known_archs()) {
-    if (cpu::supported(arch)) archs.push_back(arch);
-  }
-  return archs;
 }
 
 template <class T>

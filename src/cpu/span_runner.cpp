@@ -29,6 +29,8 @@ void copy_rectangle(const std::byte* from, std::int64_t from_row, std::int64_t f
   }
 }
 
+}  // namespace
+
 void copy_rectangle(std::int64_t size, const std::byte* from, std::int64_t from_row, std::int64_t from_column,
                     std::byte* to, std::int64_t to_row, std::int64_t to_column, std::int64_t rows,
                     std::int64_t columns) {
@@ -43,6 +45,8 @@ void copy_rectangle(std::int64_t size, const std::byte* from, std::int64_t from_
       return copy_rectangle<std::uint64_t>(from, from_row, from_column, to, to_row, to_column, rows, columns);
   }
 }
+
+namespace {
 
 /// n copies of the element at `from`.
 void repeat_element(std::int64_t size, const std::byte* from, std::byte* to, std::int64_t n) {

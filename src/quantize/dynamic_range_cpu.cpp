@@ -9,8 +9,10 @@
 #include <cstring>
 
 #include "core/checks.hpp"
+#include "core/reference_loop.hpp"
 #include "cpu/elementwise.hpp"
 #include "cpu/parallel.hpp"
+#include "cpu/span_runner.hpp"
 #include "numerics/dispatch.hpp"
 #include "quantize/dynamic_range_ops.hpp"
 #include "quantize/granularity.hpp"
@@ -35,12 +37,11 @@ SpanKernel find(ArchSku arch, Formula formula, std::optional<ElementKind> codes 
   return cpu::find_kernel(cpu::quantize_kernels<T>(arch), like)->span;
 }
 
-/// Copies n elements of `size` bytes, `from_stride` bytes apart, to a place where they are `to_stride` apart.
+/// Copies n elements, `from_stride` bytes apart, to a place where they are `to_stride` apart.
+template <class T>
 void copy_strided(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride,
-                  std::int64_t size, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    std::memcpy(to + i * to_stride, from + i * from_stride, static_cast<std::size_t>(size));
-  }
+                  std::int64_t n) {
+  cpu::copy_rectangle(sizeof(T), from, 0, from_stride, to, 0, to_stride, 1, n);
 }
 
 template <class Q>
@@ -96,7 +97,7 @@ class RowQuantizer {
       void* const operands[] = {x, codes};
       quantize_(&params, operands, n, 0);
       if (at[kRowSum] != nullptr) sum += sum_codes(codes, n);
-      if (!direct_) copy_strided(to, output_stride_, reinterpret_cast<std::byte*>(scratch), sizeof(Q), sizeof(Q), n);
+      if (!direct_) copy_strided<Q>(to, output_stride_, reinterpret_cast<std::byte*>(scratch), sizeof(Q), n);
     });
     if (at[kRowSum] != nullptr) std::memcpy(at[kRowSum], &sum, sizeof sum);
   }
@@ -109,8 +110,7 @@ class RowQuantizer {
     T packed[kScratch];
     for (std::int64_t i = 0; i < length_; i += kScratch) {
       const std::int64_t n = std::min(kScratch, length_ - i);
-      copy_strided(reinterpret_cast<std::byte*>(packed), sizeof(T), row + i * input_stride_, input_stride_, sizeof(T),
-                   n);
+      copy_strided<T>(reinterpret_cast<std::byte*>(packed), sizeof(T), row + i * input_stride_, input_stride_, n);
       body(packed, i, n);
     }
   }
@@ -292,7 +292,7 @@ void gather(const Stream& stream, StridedLoop& loop, const MakeGatherer& make_ga
       }
       const auto* x = reinterpret_cast<const Element*>(at[source]);
       if (packed) {
-        copy_strided(reinterpret_cast<std::byte*>(scratch), sizeof(Element), at[source], step, sizeof(Element), n);
+        copy_strided<Element>(reinterpret_cast<std::byte*>(scratch), sizeof(Element), at[source], step, n);
         x = scratch;
       }
       if (rows) {
@@ -323,18 +323,13 @@ void write_qparams(const DynamicRun& run, const Compute<T>* lo, const Compute<T>
   StridedLoop loop(run.scale.shape);
   loop.add(run.scale);
   if (run.zero_point != nullptr) loop.add(*run.zero_point);
-  std::array<std::int64_t, core::kMaxLoopRank> index{};
-  for (std::int64_t i = 0; i < loop.count(); ++i) {
+  std::int64_t i = 0;
+  core::for_each_index(loop, [&](const auto& cell) {
     const auto qparams = scalar::dynamic_qparams<S>(Range<Compute<T>>{lo[i], hi[i]}, run.rule);
-    const S scale = scalar::narrow<S>(qparams.scale);
-    std::array<std::byte*, 2> at{loop.operand[0].base, loop.operands > 1 ? loop.operand[1].base : nullptr};
-    for (int k = 0; k < loop.operands; ++k) {
-      for (int d = 0; d < loop.rank; ++d) at[k] += index[d] * loop.operand[k].stride[d];
-    }
-    std::memcpy(at[0], &scale, sizeof scale);
-    if (at[1] != nullptr) std::memcpy(at[1], &qparams.zero_point, sizeof qparams.zero_point);
-    for (int d = loop.rank - 1; d >= 0 && ++index[d] == loop.extent[d]; --d) index[d] = 0;
-  }
+    cell(0).set(scalar::narrow<S>(qparams.scale));
+    if (run.zero_point != nullptr) cell(1).set(qparams.zero_point);
+    ++i;
+  });
 }
 
 template <class T, class Q, class S>
@@ -373,17 +368,7 @@ void run_passes(const Stream& stream, ArchSku arch, const DynamicRun& run, Compu
 
   StridedLoop sums(segments);
   sums.add(*run.row_sum);
-  core::collapse(sums);
-  const std::int32_t zero = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t rest = i;
-    std::byte* at = sums.operand[0].base;
-    for (int d = sums.rank - 1; d >= 0; --d) {
-      at += rest % sums.extent[d] * sums.operand[0].stride[d];
-      rest /= sums.extent[d];
-    }
-    std::memcpy(at, &zero, sizeof zero);
-  }
+  core::for_each_index(sums, [](const auto& cell) { cell(0).set(std::int32_t{0}); });
   space.for_each_part([&](StridedLoop loop, int part) {
     space.add_qparams(loop, part, *run.row_sum);
     space.add(loop, part, *run.output);

@@ -4,6 +4,7 @@
 #include "core/plan_parts.hpp"
 #include "numerics/dispatch.hpp"
 #include "quantize/contents.hpp"
+#include "quantize/descriptor_checks.hpp"
 #include "quantize/dynamic_range_ops.hpp"
 #include "quantize/granularity.hpp"
 #include "quantize/quantize_ops.hpp"
@@ -13,7 +14,6 @@ namespace {
 
 using core::fail;
 using core::OperandChecks;
-using core::printable;
 using core::Role;
 using core::Status;
 using core::Text;
@@ -30,12 +30,7 @@ struct DynamicRangeQuantizeParts {
   }
 
   static Status check_codes(const Descriptor& d) noexcept {
-    const std::int64_t lowest = d.output_element == ElementKind::S8 ? -128 : 0;
-    const std::int64_t highest = d.output_element == ElementKind::S8 ? 127 : 255;
-    if (d.q_min > d.q_max) return fail(Text::CodeRangeEmpty, {kPlan, d.q_min, d.q_max});
-    if (d.q_min < lowest || d.q_max > highest) {
-      return fail(Text::CodeRangeTooWide, {kPlan, d.q_min, d.q_max, lowest, highest});
-    }
+    PLANCK_TRY(quantize::check_code_range(kPlan, d.q_min, d.q_max, quantize::limits_of(d.output_element)));
     switch (d.mode) {
       case DynamicRangeMode::Symmetric:
         return d.q_max > 0 ? Status() : Status(fail(Text::SymmetricRange, {kPlan, d.q_max}));
@@ -49,15 +44,8 @@ struct DynamicRangeQuantizeParts {
                                    std::span<const ElementKind> expected) noexcept {
     PLANCK_TRY(core::check_type_parameter(kPlan, "input_element", expected, 0, d.input_element));
     PLANCK_TRY(core::check_type_parameter(kPlan, "output_element", expected, 1, d.output_element));
-    if (!is_float(d.input_element)) {
-      return fail(Text::ElementUnsupported, {kPlan, "input_element", printable(d.input_element)});
-    }
-    if (!is_quantized(d.output_element)) {
-      return fail(Text::ElementUnsupported, {kPlan, "output_element", printable(d.output_element)});
-    }
-    if (scale_element(d) != d.input_element && scale_element(d) != compute_of(d.input_element)) {
-      return fail(Text::ElementUnsupported, {kPlan, "scale_element", printable(scale_element(d))});
-    }
+    PLANCK_TRY(quantize::check_elements(
+        kPlan, {"input_element", d.input_element, "output_element", d.output_element, scale_element(d)}));
     PLANCK_TRY(core::check_shape(kPlan, "shape", d.shape));
     PLANCK_TRY(quantize::check_granularity(kPlan, d.shape, d.scope));
     PLANCK_TRY(check_codes(d));
@@ -66,7 +54,7 @@ struct DynamicRangeQuantizeParts {
     }
     core::KernelRequest request;
     request.plan = kPlan;
-    numerics::with_float(d.input_element, [&]<class T>(T) { request.rows = cpu::quantize_kernels<T>; });
+    request.rows = quantize::kernels_for(d.input_element);
     request.kernel = quantize::kernel_row(quantize::Formula::Range, d.input_element, std::nullopt, 0, false);
     request.precision = core::precision_of(d.input_element, false);
     request.workspace_bytes = quantize::cpu_backend::dynamic_range_workspace(d.shape, d.scope, d.input_element);

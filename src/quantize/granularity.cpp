@@ -69,9 +69,8 @@ StridedLoop SegmentSpace::empty_loop(int part) const noexcept {
   std::copy_backward(loop.extent.begin() + axis_ + 1, loop.extent.begin() + loop.rank,
                      loop.extent.begin() + loop.rank + 1);
   ++loop.rank;
-  const bool whole = part == 0 && whole_groups_ > 0;
-  loop.extent[axis_] = whole ? whole_groups_ : 1;
-  loop.extent[axis_ + 1] = whole ? group_size_ : shape_[axis_] % group_size_;
+  loop.extent[axis_] = whole(part) ? whole_groups_ : 1;
+  loop.extent[axis_ + 1] = whole(part) ? group_size_ : shape_[axis_] % group_size_;
   return loop;
 }
 
@@ -82,8 +81,7 @@ void SegmentSpace::add(StridedLoop& loop, int part, const AnyTensorRef& view) co
   op.element_bytes = size_of(view.element);
   const auto stride = [&](int d) { return shape_[d] == 1 ? 0 : view.stride[d] * op.element_bytes; };
   for (int d = 0; d < loop.rank; ++d) op.stride[d] = stride(d > axis_ ? d - 1 : d);
-  const bool whole = part == 0 && whole_groups_ > 0;
-  const std::int64_t first = whole ? 0 : whole_groups_ * group_size_;
+  const std::int64_t first = whole(part) ? 0 : whole_groups_ * group_size_;
   // One group only may be far larger than the axis: its stride never matters, and must not overflow.
   op.stride[axis_] = loop.extent[axis_] == 1 ? 0 : stride(axis_) * group_size_;
   op.base =
@@ -107,8 +105,7 @@ void SegmentSpace::add_qparams(StridedLoop& loop, int part, const AnyTensorRef& 
       op.stride[d] = d == axis_ + 1 ? 0 : stride(d > axis_ ? d - 1 : d);
     }
   }
-  const bool whole = part == 0 && whole_groups_ > 0;
-  if (group_size_ > 0 && !whole) op.base += whole_groups_ * stride(axis_);
+  if (group_size_ > 0 && !whole(part)) op.base += whole_groups_ * stride(axis_);
 }
 
 void SegmentSpace::add_number(StridedLoop& loop, const void* value, ElementKind element) noexcept {

@@ -39,6 +39,8 @@ class SegmentSpace {
 
  private:
   core::StridedLoop empty_loop(int part) const noexcept;
+  /// Whether the part is that of the whole groups, not of the shorter last one.
+  bool whole(int part) const noexcept { return part == 0 && whole_groups_ > 0; }
 
   const Shape& shape_;
   std::size_t kind_;

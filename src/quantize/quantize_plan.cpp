@@ -10,6 +10,7 @@
 #include "numerics/dispatch.hpp"
 #include "numerics/storage.hpp"
 #include "quantize/contents.hpp"
+#include "quantize/descriptor_checks.hpp"
 #include "quantize/granularity.hpp"
 #include "quantize/quantize_ops.hpp"
 
@@ -18,7 +19,6 @@ namespace {
 
 using core::fail;
 using core::OperandChecks;
-using core::printable;
 using core::Role;
 using core::Status;
 using core::StridedLoop;
@@ -184,39 +184,20 @@ Operands operands_of(const Problem& p, const FakeQuantizeBackwardArgs& a) {
 
 // ---- select ----
 
-Status check_code_range(const Problem& p) noexcept {
+Status check_codes(const Problem& p) noexcept {
   if (!quantize::reads_floats(p.formula)) return {};
-  if (p.q_min > p.q_max) return fail(Text::CodeRangeEmpty, {p.plan(), p.q_min, p.q_max});
   const bool fake = p.formula == Formula::FakeQuantize || p.formula == Formula::FakeQuantizeBackward;
-  const std::int64_t lowest = fake ? -kMaxFakeCode : p.codes == ElementKind::S8 ? -128 : 0;
-  const std::int64_t highest = fake ? kMaxFakeCode : p.codes == ElementKind::S8 ? 127 : 255;
-  if (p.q_min < lowest || p.q_max > highest) {
-    return fail(Text::CodeRangeTooWide, {p.plan(), p.q_min, p.q_max, lowest, highest});
-  }
-  return {};
-}
-
-Status check_elements(const Problem& p) noexcept {
-  if (!is_float(p.element)) return fail(Text::ElementUnsupported, {p.plan(), p.element_field, printable(p.element)});
-  if (!is_quantized(p.codes)) return fail(Text::ElementUnsupported, {p.plan(), p.codes_field, printable(p.codes)});
-  if (p.scale_element != p.element && p.scale_element != compute_of(p.element)) {
-    return fail(Text::ElementUnsupported, {p.plan(), "scale_element", printable(p.scale_element)});
-  }
-  return {};
-}
-
-auto rows_for(ElementKind element) {
-  std::span<const cpu::KernelRow> (*rows)(ArchSku) noexcept = nullptr;
-  numerics::with_float(element, [&]<class T>(T) { rows = cpu::quantize_kernels<T>; });
-  return rows;
+  return quantize::check_code_range(
+      p.plan(), p.q_min, p.q_max,
+      fake ? quantize::CodeLimits{-kMaxFakeCode, kMaxFakeCode} : quantize::limits_of(p.codes));
 }
 
 Result<PlanChoice> select(const Problem& p, const Stream& stream, const PlanPreference& preference) noexcept {
   const std::string_view plan = p.plan();
-  PLANCK_TRY(check_elements(p));
+  PLANCK_TRY(quantize::check_elements(plan, {p.element_field, p.element, p.codes_field, p.codes, p.scale_element}));
   PLANCK_TRY(core::check_shape(plan, "shape", p.shape));
   PLANCK_TRY(quantize::check_granularity(plan, p.shape, p.granularity));
-  PLANCK_TRY(check_code_range(p));
+  PLANCK_TRY(check_codes(p));
   if (p.form != ScaleForm::Divide && p.form != ScaleForm::Reciprocal) {
     return fail(Text::ScaleFormUnknown, {plan, static_cast<std::int32_t>(p.form)});
   }
@@ -228,14 +209,12 @@ Result<PlanChoice> select(const Problem& p, const Stream& stream, const PlanPref
   const auto from = p.per_tensor() ? QParamsFrom::Run : operands;
   core::KernelRequest request;
   request.plan = plan;
-  request.rows = rows_for(p.element);
+  request.rows = quantize::kernels_for(p.element);
   request.kernel = quantize::kernel_row(p.formula, p.element, codes ? std::optional(p.codes) : std::nullopt,
                                         quantize::variant_of(p.form, from), false);
   if (p.learnable) {
-    // Per tensor the terms' kernel reads the one scale as a number in C, whatever a scale tensor holds.
-    const auto terms_from = p.per_tensor() ? QParamsFrom::Operands : operands;
     request.term_kernel =
-        quantize::kernel_row(p.formula, p.element, std::nullopt, quantize::variant_of(p.form, terms_from), true);
+        quantize::kernel_row(p.formula, p.element, std::nullopt, quantize::variant_of(p.form, operands), true);
     request.workspace_bytes = cpu::reduce_workspace(core::numel(p.shape), 2 * size_of(p.element));
   }
   request.precision = core::precision_of(p.element, p.learnable);

@@ -4,7 +4,6 @@
 
 #include <map>
 
-#include "cpu/isa.hpp"
 #include "cpu/streaming.hpp"
 #include "support/op_cases.hpp"
 #include "support/test_tensor.hpp"
@@ -33,14 +32,6 @@ constexpr Scenario kScenarios[] = {
 
 /// What the second and later ways to broadcast are tried with.
 constexpr Scenario kFewScenarios[] = {kScenarios[0], kScenarios[2], kScenarios[5], kScenarios[8], kScenarios[13]};
-
-std::vector<ArchSku> archs_here() {
-  std::vector<ArchSku> archs;
-  for (const ArchSku arch : cpu::known_archs()) {
-    if (cpu::supported(arch)) archs.push_back(arch);
-  }
-  return archs;
-}
 
 using Packed = std::map<std::size_t, std::vector<std::byte>>;  // by the tensor's place in the case
 

@@ -230,13 +230,15 @@ OpCase binary_param_case(const cpu::KernelRow& row, const Shape& shape, Broadcas
 
 }  // namespace
 
-ArchSku plainest_arch() {
-  ArchSku plainest{};
+std::vector<ArchSku> archs_here() {
+  std::vector<ArchSku> archs;
   for (const ArchSku arch : cpu::known_archs()) {
-    if (cpu::supported(arch)) plainest = arch;
+    if (cpu::supported(arch)) archs.push_back(arch);
   }
-  return plainest;
+  return archs;
 }
+
+ArchSku plainest_arch() { return archs_here().back(); }
 
 std::vector<cpu::KernelRow> kernel_list() {
   const ArchSku arch = plainest_arch();

@@ -12,6 +12,9 @@
 
 namespace planck::test {
 
+/// The instruction sets of this machine, best first.
+std::vector<ArchSku> archs_here();
+
 /// The plainest instruction set that this build has: scalar, but NEON where the processor always has it.
 ArchSku plainest_arch();
 

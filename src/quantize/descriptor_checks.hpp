@@ -1,0 +1,59 @@
+// What the descriptors of the whole family have in common: element kinds, code ranges, and where their kernels are.
+#pragma once
+
+#include <string_view>
+
+#include "core/error_texts.hpp"
+#include "cpu/kernel.hpp"
+#include "numerics/dispatch.hpp"
+#include "planck/element.hpp"
+
+namespace planck::quantize {
+
+/// The element kinds of a descriptor, with the names it has for them.
+struct Elements {
+  std::string_view floats_field;
+  ElementKind floats;
+  std::string_view codes_field;
+  ElementKind codes;
+  ElementKind scale;
+};
+
+inline core::Status check_elements(std::string_view plan, const Elements& e) noexcept {
+  using core::printable;
+  using core::Text;
+  if (!is_float(e.floats)) return core::fail(Text::ElementUnsupported, {plan, e.floats_field, printable(e.floats)});
+  if (!is_quantized(e.codes)) return core::fail(Text::ElementUnsupported, {plan, e.codes_field, printable(e.codes)});
+  if (e.scale != e.floats && e.scale != compute_of(e.floats)) {
+    return core::fail(Text::ElementUnsupported, {plan, "scale_element", printable(e.scale)});
+  }
+  return {};
+}
+
+struct CodeLimits {
+  std::int64_t lowest;
+  std::int64_t highest;
+};
+
+/// What a kind of codes can hold.
+constexpr CodeLimits limits_of(ElementKind codes) {
+  return codes == ElementKind::S8 ? CodeLimits{-128, 127} : CodeLimits{0, 255};
+}
+
+inline core::Status check_code_range(std::string_view plan, std::int64_t q_min, std::int64_t q_max,
+                                     CodeLimits limits) noexcept {
+  if (q_min > q_max) return core::fail(core::Text::CodeRangeEmpty, {plan, q_min, q_max});
+  if (q_min < limits.lowest || q_max > limits.highest) {
+    return core::fail(core::Text::CodeRangeTooWide, {plan, q_min, q_max, limits.lowest, limits.highest});
+  }
+  return {};
+}
+
+/// The kernel list of a float kind.
+inline auto kernels_for(ElementKind element) {
+  std::span<const cpu::KernelRow> (*rows)(ArchSku) noexcept = nullptr;
+  numerics::with_float(element, [&]<class T>(T) { rows = cpu::quantize_kernels<T>; });
+  return rows;
+}
+
+}  // namespace planck::quantize

@@ -37,20 +37,6 @@ void bring_tile_dim_inwards(StridedLoop& loop) {
   if (best != loop.rank - 2) loop.move_dim(best, loop.rank - 2);
 }
 
-bool worth_streaming(const StridedLoop& loop, int inputs) {
-  std::int64_t bytes = 0;
-  for (int k = inputs; k < loop.operands; ++k) {
-    const auto& output = loop.operand[k];
-    if (output.base == nullptr) continue;
-    bytes += loop.count() * output.element_bytes;
-    // In place the line has just been read: an ordinary store costs nothing more.
-    for (int i = 0; i < inputs; ++i) {
-      if (loop.operand[i].base == output.base) return false;
-    }
-  }
-  return bytes >= stream_bytes;
-}
-
 /// A small contiguous problem goes straight to the kernel: the cutting below costs as much as 64 elements do.
 bool run_if_small(SpanKernel kernel, const void* params, const StridedLoop& loop) {
   const std::int64_t n = loop.rank == 0 ? 1 : loop.extent[0];
@@ -67,13 +53,11 @@ bool run_if_small(SpanKernel kernel, const void* params, const StridedLoop& loop
 
 }  // namespace
 
-std::int64_t stream_bytes = kStreamBytes;
-
-void run_elementwise(const Stream& stream, SpanKernel kernel, const void* params, StridedLoop& loop,
+void run_elementwise(const Stream& stream, const KernelRow& kernel, const void* params, StridedLoop& loop,
                      int inputs) noexcept {
   if (loop.count() == 0) return;
   collapse(loop);
-  if (run_if_small(kernel, params, loop)) return;
+  if (run_if_small(kernel.span, params, loop)) return;
   bring_tile_dim_inwards(loop);
   const int column_dim = loop.rank - 1;
   const int row_dim = loop.rank - 2;
@@ -93,7 +77,7 @@ void run_elementwise(const Stream& stream, SpanKernel kernel, const void* params
   const std::int64_t row_units = ceil_div(rows, unit_rows);
   std::int64_t units = column_units * row_units;
   for (int d = 0; d < row_dim; ++d) units *= loop.extent[d];
-  const bool streaming = worth_streaming(loop, inputs);
+  const bool streaming = worth_streaming(loop, inputs, loop.operands - inputs);
 
   const auto body = [&](std::int64_t begin, std::int64_t end) noexcept {
     SpanRunner runner(kernel, params, loop, inputs, loop.operands - inputs, column_dim, row_dim, streaming);

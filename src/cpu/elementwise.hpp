@@ -9,7 +9,7 @@ namespace planck::cpu {
 
 /// Applies `kernel` to every index of the loop. The first `inputs` operands are read, the others written;
 /// the loop is rewritten to fewer dimensions on the way. Outputs equal inputs or overlap nothing.
-void run_elementwise(const Stream& stream, SpanKernel kernel, const void* params, core::StridedLoop& loop,
+void run_elementwise(const Stream& stream, const KernelRow& kernel, const void* params, core::StridedLoop& loop,
                      int inputs) noexcept;
 
 }  // namespace planck::cpu

@@ -32,6 +32,9 @@ struct KernelRow {
   ElementKind element;
   std::optional<ElementKind> aux_element;
   cpu::SpanKernel span;
+  /// The same where the last two inputs, scale and zero point, are one element each for the whole span; null if the
+  /// kernel has no such inputs.
+  cpu::SpanKernel segment_span = nullptr;
 };
 
 }  // namespace planck::detail

@@ -12,6 +12,7 @@
 #include "cpu/canonical_sums.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/span_runner.hpp"
+#include "cpu/streaming.hpp"
 #include "numerics/storage.hpp"
 
 namespace planck::cpu {
@@ -20,7 +21,7 @@ namespace {
 using core::StridedLoop;
 using Pointers = SpanRunner::Pointers;
 
-constexpr std::int64_t kLevelStorage = 8192;  // f64 values a thread keeps open, over all levels: 64 KiB of stack
+constexpr std::int64_t kLevelStorage = 16384;  // f64 values a thread keeps open, over all levels: 128 KiB of stack
 
 /// The reduction in its final form: kept dimensions first, then the reduced ones in logical order.
 struct Problem {
@@ -28,6 +29,7 @@ struct Problem {
   StridedLoop loop;
   int kept = 0;
   bool columns = false;        ///< the last kept dimension is walked as columns
+  bool streamed = false;       ///< outputs that are not summed go past the caches
   std::int64_t sums = 1;       ///< elements of the gradient
   std::int64_t width = 1;      ///< sums that advance side by side in one task
   std::int64_t row_tasks = 1;  ///< combinations of kept indices that are no columns
@@ -39,7 +41,11 @@ struct Problem {
   std::int64_t outer = 1;  ///< those combinations
   std::int64_t parts = 1;  ///< parts in each
 
-  int gradient() const { return loop.operands - 1; }
+  int gradients() const { return reduction->gradients; }
+  int outputs() const { return loop.operands - reduction->inputs - gradients(); }
+  /// The operand that is gradient g; the last of them tells which dimensions are kept.
+  int gradient(int g) const { return loop.operands - gradients() + g; }
+  int last_operand() const { return loop.operands - 1; }
   bool split() const { return outer * parts > 1; }
   std::int64_t part_begin(std::int64_t part) const { return part * numerics::block_size(split_level); }
   std::int64_t part_end(std::int64_t part) const {
@@ -50,9 +56,9 @@ struct Problem {
   std::int64_t slots() const { return parts == 1 ? 1 : parts - 1 + split_level; }
 };
 
-std::int64_t total_stride(const StridedLoop& loop, int dim) {
+std::int64_t total_stride(const Problem& p, int dim) {
   std::int64_t sum = 0;
-  for (int k = 0; k + 1 < loop.operands; ++k) sum += std::abs(loop.operand[k].stride[dim]);
+  for (int k = 0; k < p.gradient(0); ++k) sum += std::abs(p.loop.operand[k].stride[dim]);
   return sum;
 }
 
@@ -62,7 +68,7 @@ void arrange_dims(Problem& p) {
     if (loop.extent[d] == 1) loop.erase_dim(d);
   }
   for (int d = 0; d < loop.rank; ++d) {
-    if (loop.operand[p.gradient()].stride[d] != 0) loop.move_dim(d, p.kept++);
+    if (loop.operand[p.last_operand()].stride[d] != 0) loop.move_dim(d, p.kept++);
   }
   // Where every sum has one term, that term still passes through a dimension of its own.
   const bool one_term = p.kept == loop.rank;
@@ -78,10 +84,10 @@ void arrange_dims(Problem& p) {
   // innermost reduced one.
   int best = 0;
   for (int d = 1; d < p.kept; ++d) {
-    if (total_stride(loop, d) <= total_stride(loop, best)) best = d;
+    if (total_stride(p, d) <= total_stride(p, best)) best = d;
   }
   loop.move_dim(best, p.kept - 1);
-  p.columns = one_term || total_stride(loop, p.kept - 1) < total_stride(loop, loop.rank - 1);
+  p.columns = one_term || total_stride(p, p.kept - 1) < total_stride(p, loop.rank - 1);
 }
 
 void choose_width(Problem& p) {
@@ -89,6 +95,7 @@ void choose_width(Problem& p) {
   if (p.columns) {
     std::int64_t levels = 0;
     for (int d = p.kept; d < p.loop.rank; ++d) levels += CanonicalSums::storage_for(p.loop.extent[d], 1) + 1;
+    levels *= p.gradients();
     p.width = SpanRunner::kScratch;
     while (p.width * levels > kLevelStorage) p.width /= 2;
     p.width = std::min(p.width, column_count);
@@ -122,8 +129,9 @@ class Worker {
  public:
   explicit Worker(const Problem& p) noexcept
       : p_(p),
-        runner_(p.reduction->kernel, p.reduction->params, p.loop, p.reduction->inputs,
-                p.gradient() - p.reduction->inputs, p.columns ? p.kept - 1 : p.loop.rank - 1, -1, false) {}
+        kernels_(sum_kernels(p.reduction->arch)),
+        runner_(p.reduction->kernel, p.reduction->params, p.loop, p.reduction->inputs, p.outputs(),
+                p.columns ? p.kept - 1 : p.loop.rank - 1, -1, p.streamed) {}
 
   /// Aims at one task's block of sums.
   void start_task(std::int64_t task) noexcept {
@@ -142,20 +150,35 @@ class Worker {
       at_ = offset(at_, d, rest % p_.loop.extent[d]);
       rest /= p_.loop.extent[d];
     }
+    if (storage_width_ == width_) return;
+    storage_width_ = width_;
     double* storage = levels_;
-    for (int d = p_.kept; d < p_.loop.rank; ++d) {
-      sums_[d] = CanonicalSums(storage, width_);
-      storage += CanonicalSums::storage_for(p_.loop.extent[d], width_);
-      totals_[d] = storage;
-      storage += width_;
+    for (int g = 0; g < p_.gradients(); ++g) {
+      for (int d = p_.kept; d < p_.loop.rank; ++d) {
+        sums_[g][d] = CanonicalSums(kernels_, storage, width_);
+        storage += CanonicalSums::storage_for(p_.loop.extent[d], width_);
+        totals_[g][d] = storage;
+        storage += width_;
+      }
     }
   }
 
   /// Sums everything and writes the gradient.
   void sum_and_store() noexcept {
+    if (!p_.columns && p_.kept == p_.loop.rank - 1 && p_.loop.extent[p_.kept] <= CanonicalSums::kShortSpan) {
+      const std::int64_t n = p_.loop.extent[p_.kept];
+      runner_.run(at_, 1, n);
+      for_terms([&](int g, const auto* terms) {
+        *totals_[g][p_.kept] = CanonicalSums::total_of_span(kernels_, terms, n);
+        store(g);
+      });
+      return;
+    }
     sum(p_.kept, 0, p_.loop.extent[p_.kept], at_);
-    sums_[p_.kept].total(totals_[p_.kept]);
-    store(totals_[p_.kept]);
+    for (int g = 0; g < p_.gradients(); ++g) {
+      sums_[g][p_.kept].total(totals_[g][p_.kept]);
+      store(g);
+    }
   }
 
   /// Sums one part and leaves it in the workspace.
@@ -167,15 +190,17 @@ class Worker {
       rest /= p_.loop.extent[d];
     }
     sum(p_.split_dim, p_.part_begin(part), p_.part_end(part), at);
-    CanonicalSums& sums = sums_[p_.split_dim];
-    if (p_.parts == 1) {
-      sums.total(slot(workspace, outer_index, 0));
-    } else if (part + 1 < p_.parts) {
-      std::copy_n(sums.block_total(p_.split_level), width_, slot(workspace, outer_index, part));
-    } else {
-      for (int level = 0; level < p_.split_level; ++level) {
-        if (const double* open = sums.open(level)) {
-          std::copy_n(open, width_, slot(workspace, outer_index, part + level));
+    for (int g = 0; g < p_.gradients(); ++g) {
+      CanonicalSums& sums = sums_[g][p_.split_dim];
+      if (p_.parts == 1) {
+        sums.total(slot(workspace, g, outer_index, 0));
+      } else if (part + 1 < p_.parts) {
+        std::copy_n(sums.block_total(p_.split_level), width_, slot(workspace, g, outer_index, part));
+      } else {
+        for (int level = 0; level < p_.split_level; ++level) {
+          if (const double* open = sums.open(level)) {
+            std::copy_n(open, width_, slot(workspace, g, outer_index, part + level));
+          }
         }
       }
     }
@@ -183,8 +208,10 @@ class Worker {
 
   /// Combines what sum_part left, in the canonical order, and writes the gradient.
   void combine_and_store(double* workspace) noexcept {
-    combine(p_.kept, 0, workspace);
-    store(totals_[p_.kept]);
+    for (int g = 0; g < p_.gradients(); ++g) {
+      combine(g, p_.kept, 0, workspace);
+      store(g);
+    }
   }
 
  private:
@@ -194,16 +221,15 @@ class Worker {
     return moved;
   }
 
-  /// Leaves in sums_[dim] the sum over [begin, end) of `dim` and all of the dimensions inside it.
+  /// Leaves in sums_[g][dim] the sums over [begin, end) of `dim` and all of the dimensions inside it.
   void sum(int dim, std::int64_t begin, std::int64_t end, const Pointers& at) noexcept {
-    CanonicalSums& sums = sums_[dim];
-    sums.reset();
+    for (int g = 0; g < p_.gradients(); ++g) sums_[g][dim].reset();
     const bool innermost = dim == p_.loop.rank - 1;
     if (innermost && !p_.columns) {
       for (std::int64_t i = begin; i < end; i += SpanRunner::kScratch) {
         const std::int64_t n = std::min(SpanRunner::kScratch, end - i);
         runner_.run(offset(at, dim, i), 1, n);
-        with_terms([&](const auto* terms) { sums.push_span(terms, n, i + n == end); });
+        for_terms([&](int g, const auto* terms) { sums_[g][dim].push_span(terms, n, i + n == end); });
       }
       return;
     }
@@ -211,58 +237,65 @@ class Worker {
       const Pointers inner = offset(at, dim, i);
       if (innermost) {
         runner_.run(inner, 1, width_);
-        with_terms([&](const auto* terms) { sums.push(terms); });
+        for_terms([&](int g, const auto* terms) { sums_[g][dim].push(terms); });
       } else {
         sum(dim + 1, 0, p_.loop.extent[dim + 1], inner);
-        sums_[dim + 1].total(totals_[dim + 1]);
-        sums.push(totals_[dim + 1]);
+        for (int g = 0; g < p_.gradients(); ++g) {
+          sums_[g][dim + 1].total(totals_[g][dim + 1]);
+          sums_[g][dim].push(totals_[g][dim + 1]);
+        }
       }
     }
   }
 
-  /// Leaves in totals_[dim] the sum over `dim`, for the outer combinations that start with `outer_index`.
-  void combine(int dim, std::int64_t outer_index, double* workspace) noexcept {
+  /// Leaves in totals_[g][dim] the sum over `dim`, for the outer combinations that start with `outer_index`.
+  void combine(int g, int dim, std::int64_t outer_index, double* workspace) noexcept {
     if (dim == p_.split_dim && p_.parts == 1) {
-      std::copy_n(slot(workspace, outer_index, 0), width_, totals_[dim]);
+      std::copy_n(slot(workspace, g, outer_index, 0), width_, totals_[g][dim]);
       return;
     }
-    CanonicalSums& sums = sums_[dim];
+    CanonicalSums& sums = sums_[g][dim];
     sums.reset();
     if (dim == p_.split_dim) {
       const std::int64_t last = p_.parts - 1;
       for (std::int64_t part = 0; part < last; ++part) {
-        sums.push_block(p_.split_level, slot(workspace, outer_index, part));
+        sums.push_block(p_.split_level, slot(workspace, g, outer_index, part));
       }
       sums.adopt(p_.split_level, p_.part_end(last) - p_.part_begin(last),
-                 [&](int level) { return slot(workspace, outer_index, last + level); });
+                 [&](int level) { return slot(workspace, g, outer_index, last + level); });
     } else {
       for (std::int64_t i = 0; i < p_.loop.extent[dim]; ++i) {
-        combine(dim + 1, outer_index * p_.loop.extent[dim] + i, workspace);
-        sums.push(totals_[dim + 1]);
+        combine(g, dim + 1, outer_index * p_.loop.extent[dim] + i, workspace);
+        sums.push(totals_[g][dim + 1]);
       }
     }
-    sums.total(totals_[dim]);
+    sums.total(totals_[g][dim]);
   }
 
-  double* slot(double* workspace, std::int64_t outer_index, std::int64_t index) const noexcept {
-    return workspace + (outer_index * p_.slots() + index) * p_.sums + first_sum_;
+  double* slot(double* workspace, int g, std::int64_t outer_index, std::int64_t index) const noexcept {
+    return workspace + ((g * p_.outer + outer_index) * p_.slots() + index) * p_.sums + first_sum_;
   }
 
+  /// Calls body(g, terms) with what the runner left for each gradient.
   template <class Body>
-  void with_terms(const Body& body) noexcept {
-    const std::byte* terms = runner_.absent_output(p_.reduction->inputs + p_.reduction->term);
-    if (p_.reduction->compute == ElementKind::F64) {
-      body(reinterpret_cast<const double*>(terms));
-    } else {
-      body(reinterpret_cast<const float*>(terms));
+  void for_terms(const Body& body) noexcept {
+    for (int g = 0; g < p_.gradients(); ++g) {
+      const std::byte* terms = runner_.absent_output(p_.reduction->inputs + p_.reduction->term[g]);
+      if (p_.reduction->compute == ElementKind::F64) {
+        body(g, reinterpret_cast<const double*>(terms));
+      } else {
+        body(g, reinterpret_cast<const float*>(terms));
+      }
     }
   }
 
-  void store(const double* values) const noexcept {
-    std::byte* to = at_[p_.gradient()];
-    const std::int64_t stride = p_.columns ? p_.loop.operand[p_.gradient()].stride[p_.kept - 1] : 0;
+  /// Writes totals_[g] of all kept dimensions.
+  void store(int g) const noexcept {
+    const double* values = totals_[g][p_.kept];
+    const int operand = p_.gradient(g);
+    const std::int64_t stride = p_.columns ? p_.loop.operand[operand].stride[p_.kept - 1] : 0;
     for (std::int64_t i = 0; i < width_; ++i)
-      store_rounded(p_.reduction->element, values[i] * p_.reduction->factor, to + i * stride);
+      store_rounded(p_.reduction->element, values[i] * p_.reduction->factor, at_[operand] + i * stride);
   }
 
  public:
@@ -282,22 +315,24 @@ class Worker {
 
  private:
   const Problem& p_;
+  const SumKernels& kernels_;
   SpanRunner runner_;
   Pointers at_{};
   std::int64_t width_ = 1;
-  std::int64_t first_sum_ = 0;  ///< the task's sums lie together in the workspace, in an order of their own
-  std::array<CanonicalSums, core::kMaxLoopRank> sums_;
-  std::array<double*, core::kMaxLoopRank> totals_{};
+  std::int64_t storage_width_ = 0;  ///< what sums_ and totals_ are laid out for
+  std::int64_t first_sum_ = 0;      ///< the task's sums lie together in the workspace, in an order of their own
+  std::array<std::array<CanonicalSums, core::kMaxLoopRank>, kMaxGradients> sums_;
+  std::array<std::array<double*, core::kMaxLoopRank>, kMaxGradients> totals_{};
   alignas(64) double levels_[kLevelStorage];
 };
 
-/// The sum over nothing, for every element of the gradient.
-void store_zeros(const Problem& p) {
+/// The sum over nothing, for every element of a gradient.
+void store_zeros(const Problem& p, const core::LoopOperand& gradient) {
   for (std::int64_t i = 0; i < p.sums; ++i) {
-    std::byte* to = p.loop.operand[p.gradient()].base;
+    std::byte* to = gradient.base;
     std::int64_t rest = i;
     for (int d = p.kept - 1; d >= 0; --d) {
-      to += rest % p.loop.extent[d] * p.loop.operand[p.gradient()].stride[d];
+      to += rest % p.loop.extent[d] * gradient.stride[d];
       rest /= p.loop.extent[d];
     }
     Worker::store_rounded(p.reduction->element, 0.0 * p.reduction->factor, to);
@@ -314,17 +349,22 @@ void run_reduction(const Stream& stream, const Reduction& reduction, Workspace w
   Problem p{&reduction, reduction.loop};
   arrange_dims(p);
   const std::int64_t terms = p.loop.count();
-  if (terms == 0) return store_zeros(p);
+  if (terms == 0) {
+    for (int g = 0; g < p.gradients(); ++g) store_zeros(p, p.loop.operand[p.gradient(g)]);
+    return;
+  }
   choose_width(p);
 
   std::int64_t term_bytes = 0;
   for (int k = 0; k < reduction.inputs; ++k) term_bytes += p.loop.operand[k].element_bytes;
+  p.streamed = worth_streaming(p.loop, reduction.inputs, p.outputs());
   const std::int64_t bytes = terms * term_bytes;
 
   const std::int64_t skipped = -reinterpret_cast<std::intptr_t>(workspace.data) & (alignof(double) - 1);
   const std::int64_t usable = static_cast<std::int64_t>(workspace.bytes) - skipped;
   auto* memory = reinterpret_cast<double*>(static_cast<std::byte*>(workspace.data) + skipped);
-  const std::int64_t room = std::max<std::int64_t>(usable, 0) / static_cast<std::int64_t>(sizeof(double)) / p.sums;
+  const std::int64_t room =
+      std::max<std::int64_t>(usable, 0) / static_cast<std::int64_t>(sizeof(double)) / p.sums / p.gradients();
   choose_split(p, bytes < kInlineBytes ? 1 : stream.threads(), room);
 
   if (!p.split()) {
@@ -334,6 +374,7 @@ void run_reduction(const Stream& stream, const Reduction& reduction, Workspace w
         worker.start_task(task);
         worker.sum_and_store();
       }
+      if (p.streamed) stream_fence();
     });
     return;
   }
@@ -345,6 +386,7 @@ void run_reduction(const Stream& stream, const Reduction& reduction, Workspace w
                      worker.start_task(unit / parts);
                      worker.sum_part(unit % parts / p.parts, unit % parts % p.parts, memory);
                    }
+                   if (p.streamed) stream_fence();
                  });
   Worker worker(p);
   for (std::int64_t task = 0; task < p.tasks; ++task) {

@@ -1,9 +1,11 @@
 // The reducing engine: gradients of broadcast operands, summed in the canonical order.
 //
 // The reduced dimensions are summed one at a time, innermost logical dimension first, in f64, and rounded
-// once. A span kernel makes the terms in C, a row at a time; this engine only adds.
+// once. A span kernel makes the terms in C, a row at a time; this engine only adds. Several gradients over the same
+// dimensions, and elementwise outputs beside them, come from one walk.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -18,20 +20,24 @@ namespace planck::cpu {
 /// one thread does it all anyway. The engine is content with less, down to nothing.
 std::size_t reduce_workspace(std::int64_t terms, std::int64_t term_bytes) noexcept;
 
+inline constexpr int kMaxGradients = 2;
+
 struct Reduction {
-  SpanKernel kernel;
+  const KernelRow& kernel;
+  ArchSku arch;  ///< whose additions are used
   const void* params;
-  /// Logical dimensions in order. Operands: the kernel's `inputs`, its outputs (all absent), and last the
-  /// gradient itself, whose stride is 0 in the reduced dimensions.
+  /// Logical dimensions in order. Operands: the kernel's `inputs`, its outputs (those that are summed absent), and
+  /// last the `gradients`, all of one shape, whose strides are 0 in the reduced dimensions.
   core::StridedLoop loop;
   int inputs;
-  int term;             ///< which of the kernel's outputs is summed
-  ElementKind compute;  ///< the terms' kind, f32 or f64
-  ElementKind element;  ///< the gradient's kind
-  double factor = 1.0;  ///< multiplies each finished sum, in f64, before it is rounded
+  int gradients;
+  std::array<int, kMaxGradients> term;  ///< which of the kernel's outputs each of them sums
+  ElementKind compute;                  ///< the terms' kind, f32 or f64
+  ElementKind element;                  ///< the gradients' kind
+  double factor = 1.0;                  ///< multiplies each finished sum, in f64, before it is rounded
 };
 
-/// Writes every element of the gradient; a sum over nothing is +0.
+/// Writes every element of the gradients and of the outputs that are not summed; a sum over nothing is +0.
 void run_reduction(const Stream& stream, const Reduction& reduction, Workspace workspace) noexcept;
 
 }  // namespace planck::cpu

@@ -13,6 +13,7 @@
 #endif
 
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "cpu/kernel.hpp"
@@ -33,12 +34,16 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   static constexpr int kOutputs = sizeof...(Out);
   static constexpr std::int64_t kSizes[] = {static_cast<std::int64_t>(sizeof(In))...,
                                             static_cast<std::int64_t>(sizeof(Out))...};
-  /// Outputs are all of one type.
-  using Out0 = std::common_type_t<Out...>;
+  /// Streamed outputs are all of one type.
+  using Out0 = std::tuple_element_t<0, std::tuple<Out...>>;
   /// All operands f16 or bf16 alike: two registers of lanes a step, so that memory is moved in full registers.
   static constexpr bool kPaired = sizeof(C) == 4 && ((sizeof(In) == 2) && ...) && ((sizeof(Out) == 2) && ...);
+  /// Codes: four registers of lanes a step, for the same reason.
+  static constexpr bool kPacked = sizeof(C) == 4 && kOutputs == 1 && sizeof(Out0) == 1;
   /// Whether every store is a full register, which streaming needs.
   static constexpr bool kStreamable = kPaired || (std::is_same_v<Out, C> && ...);
+
+  static constexpr std::int64_t kShortRow = 1024;
 
   static void run(const void* params, void* const* operands, std::int64_t n, unsigned streamed) {
     const Kernel kernel(*static_cast<const typename Kernel::Params*>(params));
@@ -70,6 +75,14 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
     // A copy that nothing else points to: a store of codes, which may alias anything, must not make us reload it.
     void* local[kInputs + kOutputs];
     for (int k = 0; k < kInputs + kOutputs; ++k) local[k] = operands[k];
+    if constexpr (kPacked) {
+      for (; i + 4 * elements <= n; i += 4 * elements) {
+        Vec<C> codes[4];
+        for (int k = 0; k < 4; ++k)
+          apply(kernel, local, i + k * elements, codes + k, std::make_index_sequence<kInputs>());
+        store_codes(codes, static_cast<Out0*>(local[kInputs]) + i);
+      }
+    }
     for (; i + elements <= n; i += elements) {
       step<may_stream>(kernel, local, i, streamed, std::make_index_sequence<kInputs>(),
                        std::make_index_sequence<kOutputs>());
@@ -90,11 +103,17 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
                        (streamed >> O & 1U) != 0),
        ...);
     } else {
-      const Vec<C> in[] = {load<C>(static_cast<const In*>(operands[I]) + i)...};
       Vec<C> out[kOutputs];
-      kernel(in, out);
+      apply(kernel, operands, i, out, std::index_sequence<I...>());
       (put<may_stream>(out[O], static_cast<Out*>(operands[kInputs + O]) + i, (streamed >> O & 1U) != 0), ...);
     }
+  }
+
+  template <std::size_t... I>
+  static PLANCK_MATH void apply(const Kernel& kernel, void* const* operands, std::int64_t i, Vec<C>* out,
+                                std::index_sequence<I...>) {
+    const Vec<C> in[] = {load<C>(static_cast<const In*>(operands[I]) + i)...};
+    kernel(in, out);
   }
 
   template <bool may_stream, class T>
@@ -139,6 +158,8 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
       if (elements >= n || (head >= 0 && elements != head)) return -1;
       head = elements;
     }
+    // Short rows: a head and a tail in pieces cost more than streaming gains.
+    if (head > 0 && n < kShortRow) return -1;
     return head;
   }
 

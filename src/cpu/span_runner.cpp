@@ -7,6 +7,9 @@
 namespace planck::cpu {
 namespace {
 
+/// From this length on a row is worth a call of its own if that saves spreading its scale and zero point out.
+constexpr std::int64_t kSegmentColumns = 64;
+
 /// Copies a rows × columns rectangle of elements of type T, walking the source or destination along its
 /// smaller stride.
 template <class T>
@@ -68,8 +71,8 @@ void repeat_element(std::int64_t size, const std::byte* from, std::byte* to, std
 
 }  // namespace
 
-SpanRunner::SpanRunner(SpanKernel kernel, const void* params, const core::StridedLoop& loop, int inputs, int outputs,
-                       int column_dim, int row_dim, bool streamed) noexcept
+SpanRunner::SpanRunner(const KernelRow& kernel, const void* params, const core::StridedLoop& loop, int inputs,
+                       int outputs, int column_dim, int row_dim, bool streamed) noexcept
     : kernel_(kernel), params_(params), inputs_(inputs), operands_(inputs + outputs) {
   for (int k = 0; k < operands_; ++k) {
     const core::LoopOperand& op = loop.operand[k];
@@ -88,10 +91,11 @@ SpanRunner::SpanRunner(SpanKernel kernel, const void* params, const core::Stride
       // Worth a tile only if the rows lie closer together in memory than the columns do.
       tiled_ |= row_dim >= 0 && std::abs(row_stride_[k]) < std::abs(column_stride_[k]);
     }
-    scratch_used_ |= access_[k] != Access::Direct;
     // An output that goes through scratch must stay in the cache.
     if (streamed && k >= inputs_ && access_[k] == Access::Direct) streamed_ |= 1U << (k - inputs_);
   }
+  segments_ = kernel.segment_span != nullptr && access_[inputs_ - 2] == Access::Repeat &&
+              access_[inputs_ - 1] == Access::Repeat;
 }
 
 bool SpanRunner::rows_are_one_span(std::int64_t columns) const noexcept {
@@ -121,15 +125,20 @@ void SpanRunner::run_as_spans(const Pointers& at, std::int64_t rows, std::int64_
         repeat_element(size_[k], first + i * row_stride_[k], scratch(k) + i * columns * size_[k], columns);
       }
     }
-    kernel_(params_, operands, count * columns, streamed_);
+    kernel_.span(params_, operands, count * columns, streamed_);
   }
 }
 
 void SpanRunner::run(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+  run_segments_ = segments_ && columns >= kSegmentColumns;
   // Many short rows in one call: a call costs as much as some hundred elements do.
-  if (rows > 1 && columns <= kScratch / 2 && rows_are_one_span(columns)) return run_as_spans(at, rows, columns);
+  if (!run_segments_ && rows > 1 && columns <= kScratch / 2 && rows_are_one_span(columns)) {
+    return run_as_spans(at, rows, columns);
+  }
+  bool scratch_used = false;
+  for (int k = 0; k < operands_; ++k) scratch_used |= access_[k] != Access::Direct && !read_in_place(k);
   const std::int64_t tile_rows = tiled_ ? kTileRows : 1;
-  const std::int64_t tile_columns = !scratch_used_ ? columns : tiled_ ? kTileColumns : kScratch;
+  const std::int64_t tile_columns = !scratch_used ? columns : tiled_ ? kTileColumns : kScratch;
   Pointers tile;
   for (std::int64_t r = 0; r < rows; r += tile_rows) {
     for (std::int64_t c = 0; c < columns; c += tile_columns) {
@@ -141,6 +150,7 @@ void SpanRunner::run(const Pointers& at, std::int64_t rows, std::int64_t columns
 
 void SpanRunner::pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
   for (int k = 0; k < inputs_; ++k) {
+    if (read_in_place(k)) continue;
     if (access_[k] == Access::Repeat) {
       if (rows == 1 && filled_from_[k] == at[k] && filled_columns_[k] >= columns) continue;
       filled_from_[k] = rows == 1 ? at[k] : nullptr;  // a tile holds other values in its other rows
@@ -159,10 +169,11 @@ void SpanRunner::pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t
 
 void SpanRunner::run_tile(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
   pack_inputs(at, rows, columns);
+  const SpanKernel kernel = run_segments_ ? kernel_.segment_span : kernel_.span;
   for (std::int64_t r = 0; r < rows; ++r) {
     void* operands[core::kMaxLoopOperands];
     for (int k = 0; k < operands_; ++k) {
-      switch (access_[k]) {
+      switch (read_in_place(k) ? Access::Direct : access_[k]) {
         case Access::Direct:
           operands[k] = at[k] + r * row_stride_[k];
           break;
@@ -175,7 +186,7 @@ void SpanRunner::run_tile(const Pointers& at, std::int64_t rows, std::int64_t co
           break;
       }
     }
-    kernel_(params_, operands, columns, streamed_);
+    kernel(params_, operands, columns, streamed_);
   }
   for (int k = inputs_; k < operands_; ++k) {
     if (access_[k] == Access::Pack) {

@@ -29,7 +29,7 @@ class SpanRunner {
   /// The loop's first `inputs` operands are read, the `outputs` after them written. Columns run along
   /// `column_dim` of the loop, rows along `row_dim`; -1 stands for a dimension of size 1.
   /// `streamed`: write contiguous outputs past the caches; the caller fences.
-  SpanRunner(SpanKernel kernel, const void* params, const core::StridedLoop& loop, int inputs, int outputs,
+  SpanRunner(const KernelRow& kernel, const void* params, const core::StridedLoop& loop, int inputs, int outputs,
              int column_dim, int row_dim, bool streamed) noexcept;
 
   using Pointers = std::array<std::byte*, core::kMaxLoopOperands>;
@@ -49,13 +49,18 @@ class SpanRunner {
   void pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
   void run_tile(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
   std::byte* scratch(int operand) noexcept { return scratch_[operand].data(); }
+  /// Scale or zero point of a segment kernel, which reads them where they are.
+  bool read_in_place(int operand) const noexcept {
+    return run_segments_ && operand < inputs_ && operand >= inputs_ - 2;
+  }
 
-  SpanKernel kernel_;
+  const KernelRow& kernel_;
   const void* params_;
   int inputs_;
   int operands_;
-  unsigned streamed_ = 0;  ///< the kernel's mask of outputs
-  bool scratch_used_ = false;
+  unsigned streamed_ = 0;      ///< the kernel's mask of outputs
+  bool segments_ = false;      ///< scale and zero point stand still along a row
+  bool run_segments_ = false;  ///< and this run's rows are long enough to make use of it
   bool tiled_ = false;
   std::array<Access, core::kMaxLoopOperands> access_;
   std::array<std::int64_t, core::kMaxLoopOperands> size_;

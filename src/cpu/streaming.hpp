@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "core/layout.hpp"
+
 #if defined(__x86_64__)
 #include <emmintrin.h>
 #endif
@@ -15,6 +17,9 @@ namespace planck::cpu {
 inline constexpr std::int64_t kStreamBytes = std::int64_t{32} << 20;
 /// The same as a variable, for tests that stream small tensors.
 extern std::int64_t stream_bytes;
+
+/// Whether the `outputs` after the first `inputs` operands are; absent ones do not count.
+bool worth_streaming(const core::StridedLoop& loop, int inputs, int outputs) noexcept;
 
 /// Makes streamed stores visible before the thread reports that it is done.
 inline void stream_fence() noexcept {

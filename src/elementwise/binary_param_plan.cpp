@@ -106,7 +106,7 @@ struct BinaryParamParts {
       return;
     }
     with_params(d, [&](const auto& params) {
-      cpu::run_elementwise(stream, choice.kernel->span, &params, loop, elementwise::inputs_of(false, weight_of(d)));
+      cpu::run_elementwise(stream, *choice.kernel, &params, loop, elementwise::inputs_of(false, weight_of(d)));
     });
   }
 };
@@ -188,7 +188,8 @@ struct BinaryParamBackwardParts {
       return;
     }
     with_params(d, [&](const auto& params) {
-      cpu::run_reduction(stream, {choice.term_kernel->span, &params, loop, inputs, g, compute, d.element}, workspace);
+      cpu::run_reduction(
+          stream, {*choice.term_kernel, choice.sku.arch, &params, loop, inputs, 1, {g}, compute, d.element}, workspace);
     });
   }
 
@@ -218,8 +219,7 @@ struct BinaryParamBackwardParts {
       elementwise::reference::backward(loop, d.kind, weight_of(d), d.element, d.param);
       return;
     }
-    with_params(d,
-                [&](const auto& params) { cpu::run_elementwise(stream, choice.kernel->span, &params, loop, inputs); });
+    with_params(d, [&](const auto& params) { cpu::run_elementwise(stream, *choice.kernel, &params, loop, inputs); });
   }
 };
 

@@ -13,6 +13,7 @@
 #include "cpu/elementwise.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/span_runner.hpp"
+#include "cpu/sum_kernels.hpp"
 #include "numerics/dispatch.hpp"
 #include "quantize/dynamic_range_ops.hpp"
 #include "quantize/granularity.hpp"
@@ -29,12 +30,14 @@ using scalar::Range;
 /// Ranges of this many segments are kept on the stack, those of more in the workspace.
 constexpr std::int64_t kStackSegments = 2048;
 constexpr std::int64_t kScratch = 1024;
+/// Few enough that lines of rows a power of two apart do not drive each other out of the first-level cache.
+constexpr std::int64_t kRowsAtOnce = 4;
 
 template <class T>
-SpanKernel find(ArchSku arch, Formula formula, std::optional<ElementKind> codes = {},
-                QParamsFrom from = QParamsFrom::Run) {
+const cpu::KernelRow& find(ArchSku arch, Formula formula, std::optional<ElementKind> codes = {},
+                           QParamsFrom from = QParamsFrom::Run) {
   const auto like = kernel_row(formula, element_of<T>, codes, variant_of(ScaleForm::Divide, from), false);
-  return cpu::find_kernel(cpu::quantize_kernels<T>(arch), like)->span;
+  return *cpu::find_kernel(cpu::quantize_kernels<T>(arch), like);
 }
 
 /// Copies n elements, `from_stride` bytes apart, to a place where they are `to_stride` apart.
@@ -42,13 +45,6 @@ template <class T>
 void copy_strided(std::byte* to, std::int64_t to_stride, const std::byte* from, std::int64_t from_stride,
                   std::int64_t n) {
   cpu::copy_rectangle(sizeof(T), from, 0, from_stride, to, 0, to_stride, 1, n);
-}
-
-template <class Q>
-std::int32_t sum_codes(const Q* codes, std::int64_t n) {
-  std::int32_t sum = 0;
-  for (std::int64_t i = 0; i < n; ++i) sum += codes[i];
-  return sum;
 }
 
 // ---- segment by segment ----
@@ -68,17 +64,19 @@ class RowQuantizer {
 
   RowQuantizer(ArchSku arch, const DynamicRun& run, std::int64_t length, std::int64_t input_stride,
                std::int64_t output_stride)
-      : range_(find<T>(arch, Formula::Range)),
-        quantize_(find<T>(arch, Formula::Quantize, run.codes)),
+      : range_(find<T>(arch, Formula::Range).span),
+        quantize_(find<T>(arch, Formula::Quantize, run.codes).span),
+        sums_(cpu::sum_kernels(arch)),
         rule_(run.rule),
         length_(length),
         input_stride_(input_stride),
         output_stride_(output_stride),
         direct_(length == 1 || (input_stride == sizeof(T) && output_stride == sizeof(Q))) {}
 
-  void run(const std::array<std::byte*, kOperands>& at) const noexcept {
+  /// `next`: the input of the row that comes after, or null.
+  void run(const std::array<std::byte*, kOperands>& at, const std::byte* next) const noexcept {
     Range<C> range;
-    for_each_piece(at[kInput], [&](T* x, std::int64_t, std::int64_t n) {
+    for_each_piece(at[kInput], length_, [&](T* x, std::int64_t, std::int64_t n) {
       void* const operands[] = {x, &range};
       range_(nullptr, operands, n, 0);
     });
@@ -90,23 +88,34 @@ class RowQuantizer {
 
     const Params<C> params(static_cast<double>(qparams.scale), qparams.zero_point, rule_.q_min, rule_.q_max);
     std::int32_t sum = 0;
-    for_each_piece(at[kInput], [&](T* x, std::int64_t first, std::int64_t n) {
+    for_each_piece(at[kInput], kScratch, [&](T* x, std::int64_t first, std::int64_t n) {
+      // Dividing leaves memory idle: meanwhile it brings the next row.
+      if (direct_ && next != nullptr) prefetch(next + first * input_stride_, n * input_stride_);
       Q scratch[kScratch];
       std::byte* to = at[kOutput] + first * output_stride_;
       Q* codes = direct_ ? reinterpret_cast<Q*>(to) : scratch;
       void* const operands[] = {x, codes};
       quantize_(&params, operands, n, 0);
-      if (at[kRowSum] != nullptr) sum += sum_codes(codes, n);
+      if (at[kRowSum] != nullptr) sum += static_cast<std::int32_t>(sums_.sum_codes(codes, n));
       if (!direct_) copy_strided<Q>(to, output_stride_, reinterpret_cast<std::byte*>(scratch), sizeof(Q), n);
     });
     if (at[kRowSum] != nullptr) std::memcpy(at[kRowSum], &sum, sizeof sum);
   }
 
  private:
-  /// Calls body(x, first, n) for the whole row, or for packed pieces of it.
+  static void prefetch(const std::byte* from, std::int64_t bytes) {
+    for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
+  }
+
+  /// Calls body(x, first, n) for pieces of the row: of at most `most` elements, or packed ones.
   template <class Body>
-  void for_each_piece(std::byte* row, const Body& body) const {
-    if (direct_) return body(reinterpret_cast<T*>(row), 0, length_);
+  void for_each_piece(std::byte* row, std::int64_t most, const Body& body) const {
+    if (direct_) {
+      for (std::int64_t i = 0; i < length_; i += most) {
+        body(reinterpret_cast<T*>(row) + i, i, std::min(most, length_ - i));
+      }
+      return;
+    }
     T packed[kScratch];
     for (std::int64_t i = 0; i < length_; i += kScratch) {
       const std::int64_t n = std::min(kScratch, length_ - i);
@@ -117,6 +126,7 @@ class RowQuantizer {
 
   SpanKernel range_;
   SpanKernel quantize_;
+  const cpu::SumKernels& sums_;
   scalar::RangeRule rule_;
   std::int64_t length_;
   std::int64_t input_stride_;
@@ -156,13 +166,14 @@ void run_rows(const Stream& stream, ArchSku arch, const DynamicRun& run, Strided
       move(d, index[d]);
     }
     for (std::int64_t row = begin; row < end; ++row) {
-      quantizer.run(at);
+      const std::array<std::byte*, kOperands> here = at;
       for (int d = outer - 1; d >= 0; --d) {
         move(d, 1);
         if (++index[d] < loop.extent[d]) break;
         move(d, -loop.extent[d]);
         index[d] = 0;
       }
+      quantizer.run(here, row + 1 < end ? at[kInput] : nullptr);
     }
   };
   cpu::for_each_range(stream, rows, length * static_cast<std::int64_t>(2 * sizeof(T)) + 64, body);
@@ -179,7 +190,7 @@ class RangeGatherer {
   static constexpr int kTargets = 2;  // lo, hi
 
   explicit RangeGatherer(ArchSku arch)
-      : range_(find<T>(arch, Formula::Range)), columns_(find<T>(arch, Formula::ColumnRanges)) {}
+      : range_(find<T>(arch, Formula::Range).span), columns_(find<T>(arch, Formula::ColumnRanges).span) {}
 
   void reset(std::int64_t width) {
     std::fill_n(lo_, width, Range<C>{}.lo);
@@ -192,10 +203,9 @@ class RangeGatherer {
     lo_[0] = range.lo;
     hi_[0] = range.hi;
   }
-  void add_columns(const T* x, std::int64_t width) {
-    const int no_params = 0;
-    void* const operands[] = {const_cast<T*>(x), lo_, hi_, lo_, hi_};
-    columns_(&no_params, operands, width, 0);
+  void add_columns(const T* x, std::int64_t width, const Rows& rows) {
+    void* const operands[] = {const_cast<T*>(x), lo_, hi_};
+    columns_(&rows, operands, width, 0);
   }
   void merge(std::byte* const* targets, std::int64_t i) const {
     merge_if(targets[0], lo_[i], [](C a, C b) { return a < b; });
@@ -223,10 +233,14 @@ class CodeSummer {
   using Element = Q;
   static constexpr int kTargets = 1;
 
+  explicit CodeSummer(ArchSku arch) : sums_(cpu::sum_kernels(arch)) {}
+
   void reset(std::int64_t width) { std::fill_n(sum_, width, 0); }
-  void add_row(const Q* codes, std::int64_t n) { sum_[0] += sum_codes(codes, n); }
-  void add_columns(const Q* codes, std::int64_t width) {
-    for (std::int64_t i = 0; i < width; ++i) sum_[i] += codes[i];
+  void add_row(const Q* codes, std::int64_t n) { sum_[0] += static_cast<std::int32_t>(sums_.sum_codes(codes, n)); }
+  void add_columns(const Q* codes, std::int64_t width, const Rows& rows) {
+    for (std::int64_t r = 0; r < rows.count; ++r) {
+      for (std::int64_t i = 0; i < width; ++i) sum_[i] += codes[r * rows.stride + i];
+    }
   }
   void merge(std::byte* const* targets, std::int64_t i) const {
     std::atomic_ref<std::int32_t>(*reinterpret_cast<std::int32_t*>(targets[0]))
@@ -234,6 +248,7 @@ class CodeSummer {
   }
 
  private:
+  const cpu::SumKernels& sums_;
   std::int32_t sum_[kScratch];
 };
 
@@ -252,6 +267,8 @@ void gather(const Stream& stream, StridedLoop& loop, const MakeGatherer& make_ga
   const std::int64_t target_step = inner < 0 ? 0 : loop.operand[0].stride[inner];
   const bool rows = target_step == 0;  // a run along the inner dimension belongs to one segment
   const bool packed = columns > 1 && step != sizeof(Element);
+  // Columns take several rows at a time where these belong to the same segments.
+  const bool several = !rows && !packed && inner > 0 && loop.operand[0].stride[inner - 1] == 0;
   const std::int64_t width = rows && !packed ? 16 * kScratch : kScratch;
   const std::int64_t chunks = cpu::ceil_div(columns, width);
   std::int64_t outer = 1;
@@ -271,10 +288,12 @@ void gather(const Stream& stream, StridedLoop& loop, const MakeGatherer& make_ga
         gatherer.merge(targets.data(), i);
       }
     };
-    for (std::int64_t unit = begin; unit < end; ++unit) {
+    std::int64_t taken = 1;
+    for (std::int64_t unit = begin; unit < end; unit += taken) {
       // Neighbouring units share segments: runs of a row one after the other, rows of a column block likewise.
       const std::int64_t chunk = rows ? unit % chunks : unit / outer;
       std::int64_t rest = rows ? unit / chunks : unit % outer;
+      taken = several ? std::min({kRowsAtOnce, end - unit, loop.extent[inner - 1] - rest % loop.extent[inner - 1]}) : 1;
       std::array<std::byte*, Gatherer::kTargets + 1> at;
       for (int k = 0; k <= source; ++k) {
         at[k] = loop.operand[k].base + (inner < 0 ? 0 : chunk * width * loop.operand[k].stride[inner]);
@@ -298,7 +317,7 @@ void gather(const Stream& stream, StridedLoop& loop, const MakeGatherer& make_ga
       if (rows) {
         gatherer.add_row(x, n);
       } else {
-        gatherer.add_columns(x, n);
+        gatherer.add_columns(x, n, {taken, several ? loop.operand[source].stride[inner - 1] : 0});
       }
     }
     merge();
@@ -351,8 +370,8 @@ void run_passes(const Stream& stream, ArchSku arch, const DynamicRun& run, Compu
 
   const Params<C> params(1.0, 0, run.rule.q_min, run.rule.q_max);
   const std::int32_t no_zero_point = 0;
-  const SpanKernel kernel = find<T>(arch, Formula::Quantize, run.codes,
-                                    std::is_same_v<S, C> ? QParamsFrom::Operands : QParamsFrom::NarrowOperands);
+  const cpu::KernelRow& kernel = find<T>(arch, Formula::Quantize, run.codes,
+                                         std::is_same_v<S, C> ? QParamsFrom::Operands : QParamsFrom::NarrowOperands);
   space.for_each_part([&](StridedLoop loop, int part) {
     space.add(loop, part, run.input);
     space.add_qparams(loop, part, run.scale);
@@ -372,7 +391,7 @@ void run_passes(const Stream& stream, ArchSku arch, const DynamicRun& run, Compu
   space.for_each_part([&](StridedLoop loop, int part) {
     space.add_qparams(loop, part, *run.row_sum);
     space.add(loop, part, *run.output);
-    gather(stream, loop, [] { return CodeSummer<Q>(); });
+    gather(stream, loop, [arch] { return CodeSummer<Q>(arch); });
   });
 }
 

@@ -8,6 +8,7 @@
 #define PLANCK_QUANTIZE_CPU_INL_H_
 #endif
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -46,6 +47,7 @@ struct LaneQParams {
 /// The same for every element of the run.
 template <class T, ScaleForm form_>
 struct RunQParams {
+  using Segment = void;
   using C = Compute<T>;
   using V = Vec<C>;
   using Params = quantize::Params<C>;
@@ -63,6 +65,8 @@ struct RunQParams {
 /// Read beside each element: a scale stored as S, and a zero point.
 template <class T, ScaleForm form_, class S>
 struct OperandQParams {
+  using Segment = RunQParams<T, form_>;
+  using Scale = S;
   using C = Compute<T>;
   using V = Vec<C>;
   using Params = quantize::Params<C>;  // of zero point 0: lo and hi are q_min and q_max
@@ -90,6 +94,8 @@ struct Kernel : Source {
   using Inputs = typename Source::template Inputs<std::conditional_t<formula == Formula::Dequantize, Q, T>>;
   using Outputs = Types<std::conditional_t<formula == Formula::Quantize, Q, T>>;
 
+  using SegmentKernel = Kernel<formula, T, Q, typename Source::Segment>;
+
   PLANCK_MATH explicit Kernel(const typename Source::Params& p) : Source(p) {}
   PLANCK_MATH void operator()(const V* in, V* out) const {
     const auto& q = this->at(in + 1);
@@ -108,6 +114,8 @@ struct BackwardKernel : Source {
   using Inputs = typename Source::template Inputs<T, T>;
   using Outputs = Types<T>;
 
+  using SegmentKernel = BackwardKernel<formula, T, typename Source::Segment>;
+
   PLANCK_MATH explicit BackwardKernel(const typename Source::Params& p) : Source(p) {}
   PLANCK_MATH void operator()(const V* in, V* out) const {
     const auto& q = this->at(in + 2);
@@ -119,17 +127,19 @@ struct BackwardKernel : Source {
   }
 };
 
-/// Inputs x, dy; what they add to d_scale and d_zero_point.
+/// Inputs x, dy; dx, and what they add to d_scale and d_zero_point.
 template <class T, class Source>
-struct LearnableTermsKernel : Source {
+struct LearnableBackwardKernel : Source {
   using typename Source::C;
   using V = Vec<C>;
   using Inputs = typename Source::template Inputs<T, T>;
-  using Outputs = Types<C, C>;
+  using Outputs = Types<T, C, C>;
+  using SegmentKernel = LearnableBackwardKernel<T, typename Source::Segment>;
 
-  PLANCK_MATH explicit LearnableTermsKernel(const typename Source::Params& p) : Source(p) {}
+  PLANCK_MATH explicit LearnableBackwardKernel(const typename Source::Params& p) : Source(p) {}
   PLANCK_MATH void operator()(const V* in, V* out) const {
     const auto& q = this->at(in + 2);
+    out[0] = fake_quantize_backward(in[0], in[1], q.scale, q.range);
     out[quantize::kDScale] = d_scale_term(in[0], in[1], q.scale, q.range);
     out[quantize::kDZeroPoint] = d_zero_point_term(in[0], in[1], q.scale, q.range);
   }
@@ -141,109 +151,249 @@ PLANCK_MATH V finite_or(V x, C otherwise) {
   return select(abs(x) <= V(std::numeric_limits<C>::max()), x, V(otherwise));
 }
 
-/// Widens the Range<C> in operands[1] by the n elements in operands[0].
+/// The range of elements that a register holds each lane's share of.
 template <class T>
-struct RangeOfSpan {
+struct RangeLanes {
   using C = Compute<T>;
   using V = Vec<C>;
   static constexpr C kInf = std::numeric_limits<C>::infinity();
 
-  static void run(const void*, void* const* operands, std::int64_t n, unsigned) {
-    const T* x = static_cast<const T*>(operands[0]);
-    auto* range = static_cast<scalar::Range<C>*>(operands[1]);
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(Tag<C>()));
-    constexpr int kChains = 4;  // as many independent minima and maxima as hide their latency
-    V lo[kChains];
-    V hi[kChains];
-    for (int k = 0; k < kChains; ++k) {
-      lo[k] = V(kInf);
-      hi[k] = V(-kInf);
-    }
-    std::int64_t i = 0;
-    for (; i + kChains * lanes <= n; i += kChains * lanes) {
-      for (int k = 0; k < kChains; ++k) widen_by(load<C>(x + i + k * lanes), lo[k], hi[k]);
-    }
-    for (; i + lanes <= n; i += lanes) widen_by(load<C>(x + i), lo[0], hi[0]);
-    for (int k = 1; k < kChains; ++k) {
-      lo[0] = V(hn::Min(lo[0].raw, lo[k].raw));
-      hi[0] = V(hn::Max(hi[0].raw, hi[k].raw));
-    }
-    C lows[HWY_MAX_BYTES / sizeof(C)];
-    C highs[HWY_MAX_BYTES / sizeof(C)];
-    hn::StoreU(lo[0].raw, Tag<C>(), lows);
-    hn::StoreU(hi[0].raw, Tag<C>(), highs);
-    for (std::int64_t k = 0; k < lanes; ++k) {
-      range->lo = lows[k] < range->lo ? lows[k] : range->lo;
-      range->hi = highs[k] > range->hi ? highs[k] : range->hi;
-    }
-    for (; i < n; ++i) {
-      const C value = scalar::widen<C>(x[i]);
-      if (!(scalar::abs(value) <= std::numeric_limits<C>::max())) continue;
-      range->lo = value < range->lo ? value : range->lo;
-      range->hi = value > range->hi ? value : range->hi;
-    }
-  }
+  V lo;
+  V hi;
 
- private:
-  static PLANCK_MATH void widen_by(V x, V& lo, V& hi) {
+  PLANCK_MATH RangeLanes() : lo(kInf), hi(-kInf) {}
+  PLANCK_MATH RangeLanes(V low, V high) : lo(low), hi(high) {}
+  PLANCK_MATH void add(V x) {
     lo = V(hn::Min(lo.raw, finite_or(x, kInf).raw));
     hi = V(hn::Max(hi.raw, finite_or(x, -kInf).raw));
   }
+  PLANCK_MATH void widen(scalar::Range<C>& range) const {
+    const C low = hn::GetLane(hn::MinOfLanes(Tag<C>(), lo.raw));
+    const C high = hn::GetLane(hn::MaxOfLanes(Tag<C>(), hi.raw));
+    range.lo = low < range.lo ? low : range.lo;
+    range.hi = high > range.hi ? high : range.hi;
+  }
 };
 
-/// Inputs x, lo, hi: each column's range with one more element.
-template <class T>
-struct ColumnRangesKernel {
+/// The same for elements that are all finite, at half the price, and whether they were.
+template <class T, bool is_float = std::is_same_v<T, Compute<T>>>
+struct FiniteRange {
   using C = Compute<T>;
   using V = Vec<C>;
-  using Params = int;
-  using Inputs = Types<T, C, C>;
-  using Outputs = Types<C, C>;
 
-  PLANCK_MATH explicit ColumnRangesKernel(const Params&) {}
-  PLANCK_MATH void operator()(const V* in, V* out) const {
-    constexpr C kInf = std::numeric_limits<C>::infinity();
-    out[0] = V(hn::Min(in[1].raw, finite_or(in[0], kInf).raw));
-    out[1] = V(hn::Max(in[2].raw, finite_or(in[0], -kInf).raw));
+  V lo;
+  V hi;
+  V rest;  // x - x: 0, and NaN for infinities and NaN
+
+  PLANCK_MATH FiniteRange()
+      : lo(std::numeric_limits<C>::infinity()), hi(-std::numeric_limits<C>::infinity()), rest(C(0)) {}
+  static PLANCK_MATH std::int64_t elements() { return static_cast<std::int64_t>(hn::Lanes(Tag<C>())); }
+  PLANCK_MATH void add(const T* from) {
+    const V x = load<C>(from);
+    lo = V(hn::Min(lo.raw, x.raw));
+    hi = V(hn::Max(hi.raw, x.raw));
+    rest = rest | (x - x);
+  }
+  PLANCK_MATH void join(const FiniteRange& other) {
+    lo = V(hn::Min(lo.raw, other.lo.raw));
+    hi = V(hn::Max(hi.raw, other.hi.raw));
+    rest = rest | other.rest;
+  }
+  PLANCK_MATH bool all_finite() const { return hn::AllFalse(Tag<C>(), hn::IsNaN(rest.raw)); }
+  PLANCK_MATH void widen(scalar::Range<C>& range) const { RangeLanes<T>(lo, hi).widen(range); }
+};
+
+/// 16-bit kinds are ordered as integers once the magnitude of negative ones is complemented; twice the lanes, and
+/// nothing to widen.
+template <class T>
+struct FiniteRange<T, false> {
+  using Raw = hn::Vec<Tag<std::int16_t>>;
+  static constexpr std::int16_t kInfinity = std::is_same_v<T, f16> ? 0x7C00 : 0x7F80;
+
+  Raw lo;
+  Raw hi;
+  Raw magnitude;
+
+  PLANCK_MATH FiniteRange()
+      : lo(hn::Set(Tag<std::int16_t>(), kInfinity)),
+        hi(hn::Set(Tag<std::int16_t>(), static_cast<std::int16_t>(~kInfinity))),  // the key of -Inf
+        magnitude(hn::Zero(Tag<std::int16_t>())) {}
+  static PLANCK_MATH std::int64_t elements() { return static_cast<std::int64_t>(hn::Lanes(Tag<std::int16_t>())); }
+  PLANCK_MATH void add(const T* from) {
+    const Tag<std::int16_t> d;
+    const Raw x = hn::LoadU(d, reinterpret_cast<const std::int16_t*>(from));
+    const Raw key = ordered(x);
+    lo = hn::Min(lo, key);
+    hi = hn::Max(hi, key);
+    magnitude = hn::Max(magnitude, hn::And(x, hn::Set(d, 0x7FFF)));
+  }
+  PLANCK_MATH void join(const FiniteRange& other) {
+    lo = hn::Min(lo, other.lo);
+    hi = hn::Max(hi, other.hi);
+    magnitude = hn::Max(magnitude, other.magnitude);
+  }
+  PLANCK_MATH bool all_finite() const {
+    const Tag<std::int16_t> d;
+    return hn::AllTrue(d, hn::Lt(magnitude, hn::Set(d, kInfinity)));
+  }
+  PLANCK_MATH void widen(scalar::Range<float>& range) const {
+    const Tag<std::int16_t> d;
+    const float low = value(hn::GetLane(hn::MinOfLanes(d, lo)));
+    const float high = value(hn::GetLane(hn::MaxOfLanes(d, hi)));
+    range.lo = low < range.lo ? low : range.lo;
+    range.hi = high > range.hi ? high : range.hi;
+  }
+
+ private:
+  /// Its own inverse.
+  static PLANCK_MATH Raw ordered(Raw x) {
+    return hn::Xor(x, hn::And(hn::ShiftRight<15>(x), hn::Set(Tag<std::int16_t>(), 0x7FFF)));
+  }
+  static float value(std::int16_t key) {
+    return scalar::widen<float>(T::from_bits(static_cast<std::uint16_t>(key < 0 ? key ^ 0x7FFF : key)));
+  }
+};
+
+/// Widens the Range<C> in operands[1] by the n elements in operands[0].
+template <class T>
+struct RangeOfSpan {
+  using C = Compute<T>;
+
+  static void run(const void*, void* const* operands, std::int64_t n, unsigned) {
+    const T* x = static_cast<const T*>(operands[0]);
+    auto& range = *static_cast<scalar::Range<C>*>(operands[1]);
+    std::int64_t i = 0;
+    // Pieces that the first-level cache holds, as if all were finite; one that is not is gone through again.
+    constexpr std::int64_t kPiece = 2048;
+    const std::int64_t step = kChains * FiniteRange<T>::elements();
+    while (n - i >= step) {
+      const std::int64_t end = i + std::min(kPiece, n - i) / step * step;
+      if (!add_finite(x + i, end - i, range)) add_any(x + i, end - i, range);
+      i = end;
+    }
+    add_any(x + i, n - i, range);
+  }
+
+ private:
+  static constexpr int kChains = 4;  // as many independent minima and maxima as hide their latency
+
+  static bool add_finite(const T* x, std::int64_t n, scalar::Range<C>& range) {
+    const std::int64_t elements = FiniteRange<T>::elements();
+    FiniteRange<T> chain[kChains];
+    for (std::int64_t i = 0; i < n; i += kChains * elements) {
+      for (int k = 0; k < kChains; ++k) chain[k].add(x + i + k * elements);
+    }
+    for (int k = 1; k < kChains; ++k) chain[0].join(chain[k]);
+    if (!chain[0].all_finite()) return false;
+    chain[0].widen(range);
+    return true;
+  }
+
+  static void add_any(const T* x, std::int64_t n, scalar::Range<C>& range) {
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(Tag<C>()));
+    RangeLanes<T> all;
+    std::int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) all.add(load<C>(x + i));
+    all.widen(range);
+    for (; i < n; ++i) {
+      const C value = scalar::widen<C>(x[i]);
+      if (!(scalar::abs(value) <= std::numeric_limits<C>::max())) continue;
+      range.lo = value < range.lo ? value : range.lo;
+      range.hi = value > range.hi ? value : range.hi;
+    }
+  }
+};
+
+/// Widens the ranges of n columns, lo in operands[1] and hi in operands[2], by the rows of operands[0].
+template <class T>
+struct RangesOfColumns {
+  using C = Compute<T>;
+  using V = Vec<C>;
+
+  static void run(const void* params, void* const* operands, std::int64_t n, unsigned) {
+    const auto& rows = *static_cast<const quantize::Rows*>(params);
+    const auto* x = static_cast<const std::byte*>(operands[0]);
+    C* lo = static_cast<C*>(operands[1]);
+    C* hi = static_cast<C*>(operands[2]);
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(Tag<C>()));
+    std::int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+      RangeLanes<T> range{load<C>(lo + i), load<C>(hi + i)};
+      for (std::int64_t r = 0; r < rows.count; ++r) {
+        range.add(load<C>(reinterpret_cast<const T*>(x + r * rows.stride) + i));
+      }
+      store(range.lo, lo + i);
+      store(range.hi, hi + i);
+    }
+    for (; i < n; ++i) {
+      for (std::int64_t r = 0; r < rows.count; ++r) {
+        const C value = scalar::widen<C>(reinterpret_cast<const T*>(x + r * rows.stride)[i]);
+        if (!(scalar::abs(value) <= std::numeric_limits<C>::max())) continue;
+        lo[i] = value < lo[i] ? value : lo[i];
+        hi[i] = value > hi[i] ? value : hi[i];
+      }
+    }
   }
 };
 
 template <class T>
 constexpr std::array range_rows = {
     quantize::kernel_row(Formula::Range, element_of<T>, {}, 0, false, &RangeOfSpan<T>::run),
-    quantize::kernel_row(Formula::ColumnRanges, element_of<T>, {}, 0, false, &Span<ColumnRangesKernel<T>>::run),
+    quantize::kernel_row(Formula::ColumnRanges, element_of<T>, {}, 0, false, &RangesOfColumns<T>::run),
 };
 
+/// The kernel with parameters of a whole span, for a span along which the two operands stand still.
+template <class SegmentKernel, class S>
+struct SegmentSpan {
+  using C = typename SegmentKernel::C;
+  static void run(const void* params, void* const* operands, std::int64_t n, unsigned streamed) {
+    using Run = Span<SegmentKernel>;
+    const S scale = *static_cast<const S*>(operands[Run::kInputs]);
+    const std::int32_t zero_point = *static_cast<const std::int32_t*>(operands[Run::kInputs + 1]);
+    const auto& common = *static_cast<const quantize::Params<C>*>(params);
+    const auto segment = common.segment(scalar::widen<C>(scale), static_cast<C>(zero_point));
+    void* without[Run::kInputs + Run::kOutputs];
+    for (int k = 0; k < Run::kInputs + Run::kOutputs; ++k) without[k] = operands[k < Run::kInputs ? k : k + 2];
+    Run::run(&segment, without, n, streamed);
+  }
+};
+
+template <class T, class K>
+constexpr KernelRow row(Formula formula, std::optional<ElementKind> codes = {}, bool terms = false) {
+  SpanKernel segment_span = nullptr;
+  if constexpr (!std::is_void_v<typename K::Segment>) {
+    segment_span = &SegmentSpan<typename K::SegmentKernel, typename K::Scale>::run;
+  }
+  return quantize::kernel_row(formula, element_of<T>, codes, K::kVariant, terms, &Span<K>::run, segment_span);
+}
 template <Formula formula, class T, class Q, class Source>
-constexpr KernelRow row(std::optional<ElementKind> codes = {}) {
-  return quantize::kernel_row(formula, element_of<T>, codes, Source::kVariant, false,
-                              &Span<Kernel<formula, T, Q, Source>>::run);
+constexpr KernelRow row_with(std::optional<ElementKind> codes = {}) {
+  return row<T, Kernel<formula, T, Q, Source>>(formula, codes);
 }
 template <Formula formula, class T, class Source>
 constexpr KernelRow backward_row() {
-  return quantize::kernel_row(formula, element_of<T>, {}, Source::kVariant, false,
-                              &Span<BackwardKernel<formula, T, Source>>::run);
+  return row<T, BackwardKernel<formula, T, Source>>(formula);
 }
+
 template <class T, class Source>
-constexpr KernelRow terms_row() {
-  return quantize::kernel_row(Formula::FakeQuantizeBackward, element_of<T>, {}, Source::kVariant, true,
-                              &Span<LearnableTermsKernel<T, Source>>::run);
+constexpr KernelRow learnable_row() {
+  return row<T, LearnableBackwardKernel<T, Source>>(Formula::FakeQuantizeBackward, {}, true);
 }
 
 /// What one source of parameters has in one scale form; dequantise does not know forms.
 template <class T, class Source>
 constexpr std::array form_rows = {
-    row<Formula::Quantize, T, std::int8_t, Source>(ElementKind::S8),
-    row<Formula::Quantize, T, std::uint8_t, Source>(ElementKind::U8),
+    row_with<Formula::Quantize, T, std::int8_t, Source>(ElementKind::S8),
+    row_with<Formula::Quantize, T, std::uint8_t, Source>(ElementKind::U8),
     backward_row<Formula::QuantizeBackward, T, Source>(),
-    row<Formula::FakeQuantize, T, void, Source>(),
+    row_with<Formula::FakeQuantize, T, void, Source>(),
     backward_row<Formula::FakeQuantizeBackward, T, Source>(),
 };
 template <class T, class Source>
 constexpr std::array formless_rows = {
-    row<Formula::Dequantize, T, std::int8_t, Source>(ElementKind::S8),
-    row<Formula::Dequantize, T, std::uint8_t, Source>(ElementKind::U8),
-    row<Formula::DequantizeBackward, T, void, Source>(),
+    row_with<Formula::Dequantize, T, std::int8_t, Source>(ElementKind::S8),
+    row_with<Formula::Dequantize, T, std::uint8_t, Source>(ElementKind::U8),
+    row_with<Formula::DequantizeBackward, T, void, Source>(),
 };
 
 template <class T>
@@ -257,7 +407,7 @@ constexpr auto operand_rows() {
   using Divide = OperandQParams<T, ScaleForm::Divide, S>;
   using Reciprocal = OperandQParams<T, ScaleForm::Reciprocal, S>;
   return join(form_rows<T, Divide>, form_rows<T, Reciprocal>, formless_rows<T, Divide>,
-              std::array{terms_row<T, Divide>(), terms_row<T, Reciprocal>()});
+              std::array{learnable_row<T, Divide>(), learnable_row<T, Reciprocal>()});
 }
 
 template <class T>

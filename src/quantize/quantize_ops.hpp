@@ -20,7 +20,7 @@ enum class Formula : std::int32_t {
   FakeQuantizeBackward,
   // Steps of dynamic-range quantisation, no operations of their own.
   Range,         ///< over a span: reads x, widens one Range<C>
-  ColumnRanges,  ///< elementwise: reads x, lo, hi, writes lo, hi
+  ColumnRanges,  ///< over Rows of a span: reads x, widens lo and hi
 };
 
 constexpr bool is_backward(Formula formula) {
@@ -45,7 +45,8 @@ constexpr QParamsFrom qparams_from(std::int32_t variant) { return static_cast<QP
 /// A kernel's place in the list: rows carry a span, a plan's request is the same without one. One kernel serves all
 /// granularities, so the list has no QuantizeKind but the formula.
 constexpr cpu::KernelRow kernel_row(Formula formula, ElementKind element, std::optional<ElementKind> codes,
-                                    std::int32_t variant, bool terms, cpu::SpanKernel span = nullptr) {
+                                    std::int32_t variant, bool terms, cpu::SpanKernel span = nullptr,
+                                    cpu::SpanKernel segment_span = nullptr) {
   return {OpCategory::Quantization,
           static_cast<std::int32_t>(formula),
           is_backward(formula),
@@ -53,7 +54,8 @@ constexpr cpu::KernelRow kernel_row(Formula formula, ElementKind element, std::o
           terms,
           element,
           codes,
-          span};
+          span,
+          segment_span};
 }
 
 /// Scale and code range as the formulas use them, in the compute type C. Differences are taken in f64, where even
@@ -66,6 +68,17 @@ struct Params {
   C lo;          ///< q_min - zp
   C hi;          ///< q_max - zp
 
+  /// One segment's, from what OperandQParams reads: the same operations in the same type.
+  Params segment(C scale_, C zero_point_) const {
+    Params p = *this;
+    p.scale = scale_;
+    p.inverse = C(1) / scale_;
+    p.zero_point = zero_point_;
+    p.lo = lo - zero_point_;
+    p.hi = hi - zero_point_;
+    return p;
+  }
+
   Params(double scale_, std::int64_t zero_point_, std::int64_t q_min, std::int64_t q_max)
       : scale(static_cast<C>(scale_)),
         inverse(C(1) / scale),
@@ -74,9 +87,15 @@ struct Params {
         hi(static_cast<C>(static_cast<double>(q_max) - static_cast<double>(zero_point_))) {}
 };
 
-/// The gradients that the terms kernels sum: outputs 0 and 1.
-inline constexpr int kDScale = 0;
-inline constexpr int kDZeroPoint = 1;
+/// Parameters of ColumnRanges: rows that lie `stride` bytes apart.
+struct Rows {
+  std::int64_t count;
+  std::int64_t stride;
+};
+
+/// The learnable backward kernel's outputs after dx: terms of the summed gradients.
+inline constexpr int kDScale = 1;
+inline constexpr int kDZeroPoint = 2;
 
 /// The reference. Operands: the formula's tensors that are read, scale, zero point (may be absent), then the one
 /// that is written.

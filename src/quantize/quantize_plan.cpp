@@ -1,5 +1,6 @@
 // The quantise family's plans. Six operations become one Problem (what) and one set of Operands (this run's tensors);
 // checks, the choice of a kernel and the work are written once over these.
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -375,27 +376,46 @@ quantize::reference::Problem reference_problem(const Problem& p) {
   return {p.formula, p.element, p.codes, scale, p.form, p.q_min, p.q_max};
 }
 
-void sum_gradient(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
-                  const Operands& o, const Numbers& numbers, int gradient, const AnyTensorMut& to) noexcept {
-  if (core::numel(to.shape) == 0) return;
+/// The reference takes a pass for each gradient.
+void sum_gradient(const Problem& p, const Operands& o, const Numbers& numbers, int gradient,
+                  const AnyTensorMut* to) noexcept {
+  if (to == nullptr || core::numel(to->shape) == 0) return;
   const SegmentSpace space(p.shape, p.granularity);
   space.for_each_part([&](StridedLoop loop, int part) {
     add_inputs(loop, part, space, o);
     add_qparams(loop, part, space, p, o, numbers);
-    if (choice.kernel == nullptr) {
-      space.add_qparams(loop, part, to);
-      quantize::reference::sum_gradient(loop, reference_problem(p), p.scale_element, gradient, o.grad_factor);
-      return;
-    }
-    const ElementKind compute = compute_of(p.element);
+    space.add_qparams(loop, part, *to);
+    quantize::reference::sum_gradient(loop, reference_problem(p), p.scale_element, gradient, o.grad_factor);
+  });
+}
+
+/// d_scale, d_zero_point and dx, as far as they are wanted, in one pass.
+void run_learnable(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
+                   const Operands& o, const Numbers& numbers) noexcept {
+  const ElementKind compute = compute_of(p.element);
+  const SegmentSpace space(p.shape, p.granularity);
+  if (core::numel(qparams_shape(p.shape, p.granularity)) == 0) return;
+  space.for_each_part([&](StridedLoop loop, int part) {
+    add_inputs(loop, part, space, o);
+    add_qparams(loop, part, space, p, o, numbers);
     const int inputs = loop.operands;
+    o.output != nullptr ? space.add(loop, part, *o.output) : loop.add_absent(p.element);
     loop.add_absent(compute);
     loop.add_absent(compute);
-    space.add_qparams(loop, part, to);
+    int gradients = 0;
+    std::array<int, cpu::kMaxGradients> term{};
+    const auto add_gradient = [&](const AnyTensorMut* to, int output) {
+      if (to == nullptr) return;
+      space.add_qparams(loop, part, *to);
+      term[gradients++] = output;
+    };
+    add_gradient(o.d_scale, quantize::kDScale);
+    add_gradient(o.d_zero_point, quantize::kDZeroPoint);
     with_params(p, 1.0, 0, [&](const auto& params) {
-      cpu::run_reduction(
-          stream, {choice.term_kernel->span, &params, loop, inputs, gradient, compute, p.scale_element, o.grad_factor},
-          workspace);
+      cpu::run_reduction(stream,
+                         {*choice.term_kernel, choice.sku.arch, &params, loop, inputs, gradients, term, compute,
+                          p.scale_element, o.grad_factor},
+                         workspace);
     });
   });
 }
@@ -412,16 +432,14 @@ void run_elementwise(const Problem& p, const PlanChoice& choice, const Stream& s
     } else if (p.per_tensor()) {
       const int inputs = loop.operands;
       space.add(loop, part, *o.output);
-      with_params(p, numbers.f64, numbers.s64, [&](const auto& params) {
-        cpu::run_elementwise(stream, choice.kernel->span, &params, loop, inputs);
-      });
+      with_params(p, numbers.f64, numbers.s64,
+                  [&](const auto& params) { cpu::run_elementwise(stream, *choice.kernel, &params, loop, inputs); });
     } else {
       add_qparams(loop, part, space, p, o, numbers);
       const int inputs = loop.operands;
       space.add(loop, part, *o.output);
-      with_params(p, 1.0, 0, [&](const auto& params) {
-        cpu::run_elementwise(stream, choice.kernel->span, &params, loop, inputs);
-      });
+      with_params(p, 1.0, 0,
+                  [&](const auto& params) { cpu::run_elementwise(stream, *choice.kernel, &params, loop, inputs); });
     }
   });
 }
@@ -429,13 +447,11 @@ void run_elementwise(const Problem& p, const PlanChoice& choice, const Stream& s
 void execute(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
              const Operands& o) noexcept {
   const Numbers numbers(p, o);
+  const bool sums = o.d_scale != nullptr || o.d_zero_point != nullptr;
+  if (sums && choice.kernel != nullptr) return run_learnable(p, choice, stream, workspace, o, numbers);
   // Sums first: they touch no input, while an elementwise gradient may overwrite one in place.
-  if (o.d_scale != nullptr) {
-    sum_gradient(p, choice, stream, workspace, o, numbers, quantize::kDScale, *o.d_scale);
-  }
-  if (o.d_zero_point != nullptr) {
-    sum_gradient(p, choice, stream, workspace, o, numbers, quantize::kDZeroPoint, *o.d_zero_point);
-  }
+  sum_gradient(p, o, numbers, quantize::kDScale, o.d_scale);
+  sum_gradient(p, o, numbers, quantize::kDZeroPoint, o.d_zero_point);
   if (o.output != nullptr) run_elementwise(p, choice, stream, o, numbers);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cpu/canonical_sums.hpp"
+#include "cpu/isa.hpp"
 
 namespace planck::numerics {
 namespace {
@@ -88,13 +89,13 @@ std::vector<double> wild_values(std::int64_t n) {
   return x;
 }
 
-TEST(CanonicalSums, SpansColumnsAndSplitBlocksGiveTheFoldsBits) {
+void expect_the_folds_bits(const cpu::SumKernels& kernels) {
   for (const std::int64_t n : {1, 7, 8, 9, 63, 64, 65, 511, 512, 513, 1000, 4095, 4096, 4097, 5000, 40000}) {
     const std::vector<double> x = wild_values(n);
     const double expected = canonical_sum(n, [&](std::int64_t t) { return x[static_cast<std::size_t>(t)]; });
     std::vector<double> storage(static_cast<std::size_t>(cpu::CanonicalSums::storage_for(n, 3)));
 
-    cpu::CanonicalSums row(storage.data(), 1);
+    cpu::CanonicalSums row(kernels, storage.data(), 1);
     for (std::int64_t i = 0; i < n; i += 1024) {
       const std::int64_t count = std::min<std::int64_t>(1024, n - i);
       row.push_span(x.data() + i, count, i + count == n);
@@ -103,7 +104,11 @@ TEST(CanonicalSums, SpansColumnsAndSplitBlocksGiveTheFoldsBits) {
     row.total(&total);
     ASSERT_EQ(total, expected) << n;
 
-    cpu::CanonicalSums columns(storage.data(), 3);
+    if (n <= cpu::CanonicalSums::kShortSpan) {
+      ASSERT_EQ(cpu::CanonicalSums::total_of_span(kernels, x.data(), n), expected) << n;
+    }
+
+    cpu::CanonicalSums columns(kernels, storage.data(), 3);
     for (const double v : x) {
       const double three[] = {v, -v, v};
       columns.push(three);
@@ -114,11 +119,11 @@ TEST(CanonicalSums, SpansColumnsAndSplitBlocksGiveTheFoldsBits) {
     ASSERT_EQ(totals[1], -expected);
 
     // Parts of one block of level 2 each, the last one open, combined elsewhere.
-    cpu::CanonicalSums whole(storage.data(), 1);
+    cpu::CanonicalSums whole(kernels, storage.data(), 1);
     std::vector<double> part_storage(8);
     const std::int64_t last = (n - 1) / 64 * 64;
     for (std::int64_t begin = 0; begin <= last; begin += 64) {
-      cpu::CanonicalSums part(part_storage.data(), 1);
+      cpu::CanonicalSums part(kernels, part_storage.data(), 1);
       for (std::int64_t i = begin; i < std::min(n, begin + 64); ++i) part.push(&x[static_cast<std::size_t>(i)]);
       if (begin < last) {
         whole.push_block(2, part.block_total(2));
@@ -128,6 +133,14 @@ TEST(CanonicalSums, SpansColumnsAndSplitBlocksGiveTheFoldsBits) {
     }
     whole.total(&total);
     ASSERT_EQ(total, expected) << n;
+  }
+}
+
+TEST(CanonicalSums, SpansColumnsAndSplitBlocksGiveTheFoldsBits) {
+  for (const ArchSku arch : cpu::known_archs()) {
+    if (!cpu::supported(arch)) continue;
+    SCOPED_TRACE(to_string(arch));
+    expect_the_folds_bits(cpu::sum_kernels(arch));
   }
 }
 

@@ -1,0 +1,44 @@
+// The additions of the canonical order, vectorised: whole blocks of eight along a row, and columns side by side. And
+// sums of codes, which are integers and know no order.
+#pragma once
+
+#include <cstdint>
+
+#include "planck/plan.hpp"
+
+namespace planck::cpu {
+
+/// totals[b] = terms[8b] + … + terms[8b + 7], in f64, left to right.
+template <class Term>
+using SumBlocks = void (*)(const Term* terms, std::int64_t blocks, double* totals);
+/// sums[i] += terms[i], in f64.
+template <class Term>
+using AddTerms = void (*)(const Term* terms, std::int64_t n, double* sums);
+
+template <class Code>
+using SumCodes = std::int64_t (*)(const Code* codes, std::int64_t n);
+
+struct SumKernels {
+  SumBlocks<float> sum_blocks_f32;
+  SumBlocks<double> sum_blocks_f64;
+  AddTerms<float> add_terms_f32;
+  AddTerms<double> add_terms_f64;
+  SumCodes<std::int8_t> sum_codes_s8;
+  SumCodes<std::uint8_t> sum_codes_u8;
+
+  void sum_blocks(const float* terms, std::int64_t blocks, double* totals) const {
+    sum_blocks_f32(terms, blocks, totals);
+  }
+  void sum_blocks(const double* terms, std::int64_t blocks, double* totals) const {
+    sum_blocks_f64(terms, blocks, totals);
+  }
+  std::int64_t sum_codes(const std::int8_t* codes, std::int64_t n) const { return sum_codes_s8(codes, n); }
+  std::int64_t sum_codes(const std::uint8_t* codes, std::int64_t n) const { return sum_codes_u8(codes, n); }
+  void add_terms(const float* terms, std::int64_t n, double* sums) const { add_terms_f32(terms, n, sums); }
+  void add_terms(const double* terms, std::int64_t n, double* sums) const { add_terms_f64(terms, n, sums); }
+};
+
+/// For an instruction set that this machine has.
+const SumKernels& sum_kernels(ArchSku arch) noexcept;
+
+}  // namespace planck::cpu

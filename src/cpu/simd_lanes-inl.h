@@ -38,6 +38,7 @@ struct Mask {
 
 template <class T>
 struct Vec {
+  using Lane = T;
   hn::Vec<Tag<T>> raw;
 
   Vec() = default;
@@ -54,6 +55,9 @@ struct Vec {
   friend PLANCK_MATH Mask<T> operator<=(Vec a, Vec b) { return {hn::Le(a.raw, b.raw)}; }
 };
 
+template <class V>
+using LaneType = typename V::Lane;
+
 template <class T>
 PLANCK_MATH Mask<T> is_nan(Vec<T> x) {
   return {hn::IsNaN(x.raw)};
@@ -66,10 +70,20 @@ template <class T>
 PLANCK_MATH Vec<T> select(Mask<T> mask, Vec<T> yes, Vec<T> no) {
   return Vec<T>(hn::IfThenElse(mask.raw, yes.raw, no.raw));
 }
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+/// Highway's own Min and Max give the number where one operand is NaN.
 template <class T>
 PLANCK_MATH Vec<T> clamp(Vec<T> x, Vec<T> lo, Vec<T> hi) {
-  return Vec<T>(hn::Min(hn::Max(x.raw, lo.raw), hi.raw));
+  const Vec<T> raised = select(x < lo, lo, x);
+  return select(hi < raised, hi, raised);
 }
+#else
+/// x comes second: x86 gives the second operand where one is NaN, Arm gives NaN in any order.
+template <class T>
+PLANCK_MATH Vec<T> clamp(Vec<T> x, Vec<T> lo, Vec<T> hi) {
+  return Vec<T>(hn::Min(hi.raw, hn::Max(lo.raw, x.raw)));
+}
+#endif
 
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || (HWY_ARCH_X86 && HWY_TARGET > HWY_SSE4)
 /// Without a rounding instruction: adding and taking away 2^23 (2^52) rounds to nearest-even in the adder.
@@ -90,17 +104,22 @@ PLANCK_MATH Vec<T> rne(Vec<T> x) {
 PLANCK_MATH Vec<std::uint32_t> bits(Vec<float> x) {
   return Vec<std::uint32_t>(hn::BitCast(Tag<std::uint32_t>(), x.raw));
 }
-PLANCK_MATH Vec<float> float_from_bits(Vec<std::uint32_t> u) { return Vec<float>(hn::BitCast(Tag<float>(), u.raw)); }
-template <int Count>
-PLANCK_MATH Vec<std::uint32_t> shift_left(Vec<std::uint32_t> u) {
-  return Vec<std::uint32_t>(hn::ShiftLeft<Count>(u.raw));
+PLANCK_MATH Vec<std::uint64_t> bits(Vec<double> x) {
+  return Vec<std::uint64_t>(hn::BitCast(Tag<std::uint64_t>(), x.raw));
 }
-template <int Count>
-PLANCK_MATH Vec<std::uint32_t> shift_right(Vec<std::uint32_t> u) {
-  return Vec<std::uint32_t>(hn::ShiftRight<Count>(u.raw));
+PLANCK_MATH Vec<float> from_bits(Vec<std::uint32_t> u) { return Vec<float>(hn::BitCast(Tag<float>(), u.raw)); }
+PLANCK_MATH Vec<double> from_bits(Vec<std::uint64_t> u) { return Vec<double>(hn::BitCast(Tag<double>(), u.raw)); }
+template <int Count, class U>
+PLANCK_MATH Vec<U> shift_left(Vec<U> u) {
+  return Vec<U>(hn::ShiftLeft<Count>(u.raw));
+}
+template <int Count, class U>
+PLANCK_MATH Vec<U> shift_right(Vec<U> u) {
+  return Vec<U>(hn::ShiftRight<Count>(u.raw));
 }
 
 #include "numerics/convert_math.inl"
+#include "numerics/exp_log1p_math.inl"
 
 // AVX2 and better have F16C: exact widening, and narrowing to nearest-even by its immediate operand.
 #define PLANCK_HAS_F16C (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
@@ -219,7 +238,7 @@ PLANCK_MATH Pair<T> load_pair(const T* from) {
   if constexpr (std::is_same_v<T, f16>) {
     return {widen_f16(both & Vec<std::uint32_t>(0xFFFFU)), widen_f16(shift_right<16>(both))};
   } else {
-    return {float_from_bits(shift_left<16>(both)), float_from_bits(both & Vec<std::uint32_t>(0xFFFF0000U))};
+    return {from_bits(shift_left<16>(both)), from_bits(both & Vec<std::uint32_t>(0xFFFF0000U))};
   }
 }
 

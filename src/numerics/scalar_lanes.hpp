@@ -13,6 +13,10 @@
 
 namespace planck::scalar {
 
+/// The number type of a lane kind.
+template <class V>
+using LaneType = V;
+
 /// Round to nearest, ties to even; keeps the sign of zero, infinities and NaN.
 PLANCK_MATH float rne(float x) { return ::rintf(x); }
 PLANCK_MATH double rne(double x) { return ::rint(x); }
@@ -30,7 +34,7 @@ PLANCK_MATH V select(bool mask, V yes, V no) {
   return mask ? yes : no;
 }
 
-/// x limited to [lo, hi]; unspecified for NaN.
+/// x limited to [lo, hi]; NaN stays NaN.
 template <class V>
 PLANCK_MATH V clamp(V x, V lo, V hi) {
   const V raised = x < lo ? lo : x;
@@ -42,22 +46,33 @@ PLANCK_MATH std::uint32_t bits(float x) {
   std::memcpy(&u, &x, sizeof u);
   return u;
 }
-PLANCK_MATH float float_from_bits(std::uint32_t u) {
+PLANCK_MATH std::uint64_t bits(double x) {
+  std::uint64_t u;
+  std::memcpy(&u, &x, sizeof u);
+  return u;
+}
+PLANCK_MATH float from_bits(std::uint32_t u) {
   float x;
   std::memcpy(&x, &u, sizeof x);
   return x;
 }
+PLANCK_MATH double from_bits(std::uint64_t u) {
+  double x;
+  std::memcpy(&x, &u, sizeof x);
+  return x;
+}
 
-template <int Count>
-PLANCK_MATH std::uint32_t shift_left(std::uint32_t u) {
+template <int Count, class U>
+PLANCK_MATH U shift_left(U u) {
   return u << Count;
 }
-template <int Count>
-PLANCK_MATH std::uint32_t shift_right(std::uint32_t u) {
+template <int Count, class U>
+PLANCK_MATH U shift_right(U u) {
   return u >> Count;
 }
 
 #include "numerics/convert_math.inl"
+#include "numerics/exp_log1p_math.inl"
 
 /// f64 to f32 rounded to odd: a second rounding to 11 or fewer bits then gives what one rounding would have.
 PLANCK_MATH float round_to_odd(double x) {
@@ -65,7 +80,7 @@ PLANCK_MATH float round_to_odd(double x) {
   if (is_nan(x) || static_cast<double>(nearest) == x) return nearest;
   std::uint32_t u = bits(nearest);
   if (abs(static_cast<double>(nearest)) > abs(x)) --u;  // back towards zero, also from infinity
-  return float_from_bits(u | 1U);
+  return from_bits(u | 1U);
 }
 
 }  // namespace planck::scalar

@@ -61,6 +61,11 @@ __device__ void lerp(const T* a, const T* b, const T* w, T* y, std::int64_t n) {
               [&](std::int64_t i) { y[i] = narrow<T>(Lerp::value(widen<C>(a[i]), widen<C>(b[i]), widen<C>(w[i]))); });
 }
 
+template <class C>
+__device__ void log_add_exp(const C* a, const C* b, C* y, std::int64_t n) {
+  grid_stride(n, [&](std::int64_t i) { y[i] = a[i] + planck::scalar::log1p(planck::scalar::exp(b[i] - a[i])); });
+}
+
 /// The weight's gradient, one row for each thread: terms in C, summed in the canonical order in f64, rounded once.
 template <class T>
 __device__ void canonical_row_sums(const T* dy, const T* a, const T* b, T* dw, std::int64_t rows, std::int64_t length) {
@@ -108,3 +113,10 @@ PLANCK_TEST_KERNELS(f32, float)
 PLANCK_TEST_KERNELS(f64, double)
 PLANCK_TEST_KERNELS(f16, f16)
 PLANCK_TEST_KERNELS(bf16, bf16)
+
+#define PLANCK_TEST_EXP_LOG1P(name, C)                                                          \
+  extern "C" __global__ void log_add_exp_##name(const C* a, const C* b, C* y, std::int64_t n) { \
+    log_add_exp(a, b, y, n);                                                                    \
+  }
+PLANCK_TEST_EXP_LOG1P(f32, float)
+PLANCK_TEST_EXP_LOG1P(f64, double)

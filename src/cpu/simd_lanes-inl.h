@@ -70,18 +70,22 @@ template <class T>
 PLANCK_MATH Vec<T> select(Mask<T> mask, Vec<T> yes, Vec<T> no) {
   return Vec<T>(hn::IfThenElse(mask.raw, yes.raw, no.raw));
 }
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
-/// Highway's own Min and Max give the number where one operand is NaN.
 template <class T>
 PLANCK_MATH Vec<T> clamp(Vec<T> x, Vec<T> lo, Vec<T> hi) {
-  const Vec<T> raised = select(x < lo, lo, x);
-  return select(hi < raised, hi, raised);
+  return Vec<T>(hn::Min(hn::Max(x.raw, lo.raw), hi.raw));
+}
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+/// x comes second: x86 gives the second operand where one is NaN.
+template <class T>
+PLANCK_MATH Vec<T> clamp_or_nan(Vec<T> x, Vec<T> lo, Vec<T> hi) {
+  return Vec<T>(hn::Min(hi.raw, hn::Max(lo.raw, x.raw)));
 }
 #else
-/// x comes second: x86 gives the second operand where one is NaN, Arm gives NaN in any order.
+/// Elsewhere Highway's Min and Max give the operand that is no NaN.
 template <class T>
-PLANCK_MATH Vec<T> clamp(Vec<T> x, Vec<T> lo, Vec<T> hi) {
-  return Vec<T>(hn::Min(hi.raw, hn::Max(lo.raw, x.raw)));
+PLANCK_MATH Vec<T> clamp_or_nan(Vec<T> x, Vec<T> lo, Vec<T> hi) {
+  const Vec<T> raised = select(x < lo, lo, x);
+  return select(hi < raised, hi, raised);
 }
 #endif
 

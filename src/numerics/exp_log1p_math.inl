@@ -87,7 +87,7 @@ struct ExpLog1p<double> {
 template <class V>
 PLANCK_MATH V exp(V x) {
   using K = ExpLog1p<LaneType<V>>;
-  const V inside = clamp(x, V(K::kExpLowest), V(K::kExpHighest));
+  const V inside = clamp_or_nan(x, V(K::kExpLowest), V(K::kExpHighest));
   // Adding 1.5 * 2^23 (2^52) rounds to a whole number n and leaves n, here with twice the exponent's bias on top so
   // that it is positive, in the lowest bits.
   const V shift(K::kWhole * LaneType<V>(1.5) + 2 * K::kBias);

@@ -36,9 +36,14 @@ PLANCK_MATH V select(bool mask, V yes, V no) {
 
 /// x limited to [lo, hi]; NaN stays NaN.
 template <class V>
-PLANCK_MATH V clamp(V x, V lo, V hi) {
+PLANCK_MATH V clamp_or_nan(V x, V lo, V hi) {
   const V raised = x < lo ? lo : x;
   return hi < raised ? hi : raised;
+}
+/// The same, unspecified for NaN.
+template <class V>
+PLANCK_MATH V clamp(V x, V lo, V hi) {
+  return clamp_or_nan(x, lo, hi);
 }
 
 PLANCK_MATH std::uint32_t bits(float x) {

@@ -15,8 +15,8 @@ PROGRAM = os.environ.get("PLANCK_PRINT_EXP_LOG1P", "")
 pytestmark = pytest.mark.skipif(not PROGRAM, reason="PLANCK_PRINT_EXP_LOG1P is not set")
 
 COUNT = 1500
-# Stated maxima: what was measured over many more points than here, rounded up.
-BOUND = {("exp", "f32"): 0.98, ("exp", "f64"): 1.05, ("log1p", "f32"): 0.98, ("log1p", "f64"): 1.08}
+# Stated maxima: f32 as measured over every number, f64 over 20 million, with room for those not tried.
+BOUND = {("exp", "f32"): 0.99, ("exp", "f64"): 1.1, ("log1p", "f32"): 1.01, ("log1p", "f64"): 1.15}
 TYPES = {"f32": (np.float32, np.uint32, 24, -126), "f64": (np.float64, np.uint64, 53, -1022)}
 
 

@@ -131,6 +131,23 @@ TYPED_TEST(ExpLog1p, EveryTargetGivesTheSameBits) {
   on_every_target(Function::Log1p, x);
 }
 
+/// One number for many results: a change of any bit, here or on another machine, must be meant.
+TYPED_TEST(ExpLog1p, BitsAreTheRecordedOnes) {
+  using T = TypeParam;
+  std::mt19937_64 random(7);
+  std::uint64_t hash = 0xCBF29CE484222325U;
+  for (int i = 0; i < 200000; ++i) {
+    const std::uint64_t u = random();
+    const T any = scalar::from_bits(static_cast<Bits<T>>(u));
+    const T x = i % 2 == 0 ? any : static_cast<T>(std::ldexp(static_cast<double>(u >> 11), -46) - 100);
+    for (const Function function : {Function::Exp, Function::Log1p}) {
+      const T y = scalar_value(function, x);
+      hash = (hash ^ (std::isnan(y) ? 0xFFU : scalar::bits(y))) * 0x100000001B3U;
+    }
+  }
+  EXPECT_EQ(hash, sizeof(T) == 4 ? 7969277569522444645U : 5893444575675682019U);
+}
+
 TYPED_TEST(ExpLog1p, NeighboursAreInOrder) {
   using T = TypeParam;
   std::mt19937_64 random(6);

@@ -84,8 +84,18 @@ void add_segments(const cpu::KernelRow& row) {
   if (dynamic) add("16M_per_tensor", row, square, Broadcast::Scalar, Placement::Apart);
 }
 
+void add_scans(const cpu::KernelRow& row) {
+  if (!is_float(row.element)) return;  // the same schedules in 64-bit integers
+  add("16M_axis_1", row, {4096, 4096}, Broadcast::None, Placement::Apart);
+  add("16M_axis_0", row, {4096, 4096}, Broadcast::FirstChannel, Placement::Apart);
+  add("16M_short_rows", row, {131072, 128}, Broadcast::None, Placement::Apart);
+  add("16M_middle_axis", row, {32, 1024, 512}, Broadcast::Middle, Placement::Apart);
+  add("16M_one_row", row, {1, 1 << 24}, Broadcast::None, Placement::Apart);
+}
+
 void add_rows(const cpu::KernelRow& row) {
   const Shape large{4096, 4096};
+  if (row.category == OpCategory::Scan) return add_scans(row);
   if (row.category == OpCategory::Quantization) {
     const bool dynamic = row.op == static_cast<std::int32_t>(quantize::Formula::Range);
     const auto from = quantize::qparams_from(row.variant);

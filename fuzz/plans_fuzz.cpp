@@ -360,7 +360,9 @@ void fill(const Arena& arena, ElementKind element, std::uint64_t seed, double un
 void put_qparams(const Arena& arena, const TensorSpec& spec, const AnyTensorMut& view, std::uint64_t seed,
                  double unit) {
   const std::int64_t size = size_of(view.element);
-  if (spec.values == Values::Ordinary || view.data == nullptr || numel(view.shape) == 0) return;
+  if ((spec.values != Values::Scales && spec.values != Values::ZeroPoints) || view.data == nullptr ||
+      numel(view.shape) == 0)
+    return;
   const std::int64_t before = static_cast<std::byte*>(view.data) - arena.start.get();
   const auto [lowest, highest] = reach_of(view);
   if (before + lowest * size < 0 || before + (highest + 1) * size > arena.bytes) return;

@@ -45,7 +45,15 @@ enum class QuantizeKind : std::int32_t {
   DequantizePerGroupBackward = 24,
 };
 
-enum class ScanKind : std::int32_t { Cumsum = 0, Cumprod = 1, Cummax = 2, Cummin = 3, LogCumsumExp = 4 };
+/// The scans. LinearRecurrence has plans of its own; its number lies outside the reference system's.
+enum class ScanKind : std::int32_t {
+  Cumsum = 0,
+  Cumprod = 1,
+  Cummax = 2,
+  Cummin = 3,
+  LogCumsumExp = 4,
+  LinearRecurrence = 1000,
+};
 
 /// The parameterised binary operations. AddScaled is Planck's own; its number lies outside the reference system's.
 enum class BinaryKind : std::int32_t { Lerp = 31, AddScaled = 1000 };
@@ -71,6 +79,7 @@ enum class BackendKind : std::int32_t { Bespoke = 0, Cpu = 100, Reference = 101 
 
 PLANCK_API std::string_view to_string(OpCategory category) noexcept;
 PLANCK_API std::string_view to_string(QuantizeKind kind) noexcept;
+PLANCK_API std::string_view to_string(ScanKind kind) noexcept;
 PLANCK_API std::string_view to_string(BinaryKind kind) noexcept;
 PLANCK_API std::string_view to_string(MathPrecision precision) noexcept;
 PLANCK_API std::string_view to_string(ArchSku arch) noexcept;

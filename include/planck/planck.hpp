@@ -6,6 +6,7 @@
 #include "planck/error.hpp"
 #include "planck/plan.hpp"
 #include "planck/quantize.hpp"
+#include "planck/scan.hpp"
 #include "planck/stream.hpp"
 #include "planck/tensor.hpp"
 #include "planck/version.hpp"

@@ -69,6 +69,24 @@ std::string_view to_string(QuantizeKind kind) noexcept {
   return "unknown";
 }
 
+std::string_view to_string(ScanKind kind) noexcept {
+  switch (kind) {
+    case ScanKind::Cumsum:
+      return "Cumsum";
+    case ScanKind::Cumprod:
+      return "Cumprod";
+    case ScanKind::Cummax:
+      return "Cummax";
+    case ScanKind::Cummin:
+      return "Cummin";
+    case ScanKind::LogCumsumExp:
+      return "LogCumsumExp";
+    case ScanKind::LinearRecurrence:
+      return "LinearRecurrence";
+  }
+  return "unknown";
+}
+
 std::string_view to_string(BinaryKind kind) noexcept {
   switch (kind) {
     case BinaryKind::Lerp:
@@ -163,7 +181,8 @@ std::string to_string(const KernelSku& sku) {
   if (sku.category == OpCategory::Quantization) {
     out += to_string(static_cast<QuantizeKind>(sku.op));
   } else {
-    out += to_string(static_cast<BinaryKind>(sku.op));
+    const bool scan = sku.category == OpCategory::Scan;
+    out += scan ? to_string(static_cast<ScanKind>(sku.op)) : to_string(static_cast<BinaryKind>(sku.op));
     if (sku.backward) out += "Backward";
   }
   out += ' ';

@@ -24,6 +24,7 @@ class Cell {
     std::memcpy(at_, &value, sizeof value);
   }
   bool present() const { return at_ != nullptr; }
+  std::byte* address() const { return at_; }
 
  private:
   std::byte* at_;

@@ -18,6 +18,8 @@ namespace planck::cpu {
 /// caller fences.
 using SpanKernel = void (*)(const void* params, void* const* operands, std::int64_t n, unsigned streamed);
 
+struct LaneScanKernel;
+
 }  // namespace planck::cpu
 
 namespace planck::detail {
@@ -35,6 +37,7 @@ struct KernelRow {
   /// The same where the last two inputs, scale and zero point, are one element each for the whole span; null if the
   /// kernel has no such inputs.
   cpu::SpanKernel segment_span = nullptr;
+  const cpu::LaneScanKernel* scan = nullptr;  ///< for scans, which have no span
 };
 
 }  // namespace planck::detail
@@ -46,6 +49,7 @@ using detail::KernelRow;
 template <class Element>
 std::span<const KernelRow> quantize_kernels(ArchSku arch) noexcept;
 std::span<const KernelRow> binary_param_kernels(ArchSku arch) noexcept;
+std::span<const KernelRow> scan_kernels(ArchSku arch) noexcept;
 
 /// The row with the same identity as `like` (its span is not looked at), or null.
 const KernelRow* find_kernel(std::span<const KernelRow> rows, const KernelRow& like) noexcept;

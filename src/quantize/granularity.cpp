@@ -47,7 +47,7 @@ core::Status check_granularity(std::string_view plan, const Shape& shape, const 
   const auto* group = std::get_if<PerGroup>(&granularity);
   if (axis < 0 || axis >= shape.rank()) {
     const int given = group != nullptr ? group->axis : std::get_if<PerChannel>(&granularity)->axis;
-    return fail(Text::AxisOutOfRange, {plan, given, shape});
+    return fail(Text::AxisOutOfRange, {plan, "axis", given, shape});
   }
   if (group != nullptr && group->group_size < 1) return fail(Text::GroupSizeTooSmall, {plan, group->group_size});
   return {};

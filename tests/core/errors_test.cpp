@@ -148,6 +148,14 @@ Outcome select_with_arch(ArchSku arch) {
   return select_fake([](auto&) {}, p);
 }
 
+template <class Change>
+Outcome select_scan(const Change& change) {
+  ScanDescriptor d;
+  d.input_shape = {8};
+  change(d);
+  return outcome(ScanPlan<>::select(kCpu, d));
+}
+
 /// A way to get each text.
 const std::map<Text, std::function<Outcome()>>& provocations() {
   static std::vector<std::byte> scratch(1024);
@@ -160,6 +168,13 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
          BinaryParamDescriptor d = lerp();
          d.kind = static_cast<BinaryKind>(7);
          return outcome(BinaryParamPlan<>::select(kCpu, d));
+       }},
+      {Text::ExclusiveUnsupported,
+       [] {
+         return select_scan([](auto& d) {
+           d.kind = ScanKind::Cummax;
+           d.exclusive = true;
+         });
        }},
       {Text::RankUnsupported, [] { return select_fake([](auto& d) { d.shape = {1, 1, 1, 1, 1, 1, 1, 1, 1}; }); }},
       {Text::DeviceUnsupported, [] { return select_fake([](auto&) {}, {}, Stream::cuda(nullptr)); }},
@@ -226,6 +241,15 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
          Floats x;
          const AnyTensorMut any = x.view({1}, {1});
          return outcome(DynamicRangeQuantizePlan<>::select(kCpu, d)->can_implement({any, any, any, {}, any}));
+       }},
+      {Text::TiesUnknown, [] { return select_scan([](auto& d) { d.ties = static_cast<ScanTies>(2); }); }},
+      {Text::IndicesTooLong,
+       [] {
+         return select_scan([](auto& d) {
+           d.kind = ScanKind::Cummin;
+           d.input_shape = {(std::int64_t{1} << 31) + 1};
+           d.index_element = ElementKind::S32;
+         });
        }},
       {Text::ElementDiffers, [] { return run_fake({8}, [](auto& a) { a.input.element = ElementKind::F16; }); }},
       {Text::ShapeDiffers,

@@ -4,6 +4,7 @@
 
 #include "cpu/isa.hpp"
 #include "quantize/quantize_ops.hpp"
+#include "scan/scan_ops.hpp"
 
 namespace planck::test {
 namespace {
@@ -228,6 +229,51 @@ OpCase binary_param_case(const cpu::KernelRow& row, const Shape& shape, Broadcas
   return c;
 }
 
+OpCase linear_recurrence_case(const cpu::KernelRow& row, const Shape& shape, int axis, bool reverse) {
+  LinearRecurrenceDescriptor d{shape, axis, reverse, row.element, row.variant == 1};
+  OpCase c;
+  c.unit = 1;
+  c.tensors = {{"a", row.element, shape, false, Values::Factors}, {"b", row.element, shape, false, Values::Factors}};
+  if (d.initial) {
+    Shape start = shape;
+    start[axis] = 1;
+    c.tensors.push_back({"initial", row.element, start, false, Values::Factors});
+  }
+  c.tensors.push_back({"h", row.element, shape, true});
+  c.select = [d](const Stream& stream, const PlanPreference& preference) {
+    return bind<LinearRecurrenceOp>(stream, preference, d, [d](const Tensors& t) {
+      const auto start = d.initial ? std::optional<AnyTensorRef>(t[2]) : std::nullopt;
+      return LinearRecurrenceArgs{t[0], t[1], start, t[d.initial ? 3 : 2]};
+    });
+  };
+  return c;
+}
+
+OpCase scan_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast) {
+  const auto kind = static_cast<ScanKind>(row.op);
+  const int last = shape.rank() - 1;
+  const bool first_axis = broadcast == Broadcast::Columns || broadcast == Broadcast::FirstChannel;
+  const int axis = first_axis ? 0 : broadcast == Broadcast::Middle ? shape.rank() / 2 : last;
+  const bool reverse =
+      broadcast == Broadcast::Rows || broadcast == Broadcast::Scalar || broadcast == Broadcast::FirstChannel;
+  if (kind == ScanKind::LinearRecurrence) return linear_recurrence_case(row, shape, axis, reverse);
+  const bool extremum = scan::is_extremum(kind);
+  const bool exclusive = !extremum && (broadcast == Broadcast::Scalar || broadcast == Broadcast::Columns);
+  ScanDescriptor d{kind,           shape, axis, reverse, row.element, exclusive, static_cast<ScanTies>(row.variant),
+                   row.aux_element};
+  OpCase c;
+  c.unit = 1;
+  c.tensors = {{"x", row.element, shape, false, extremum ? Values::Levels : Values::Factors},
+               {"y", row.element, shape, true}};
+  if (d.index_element) c.tensors.push_back({"indices", *d.index_element, shape, true, Values::Ordinary, true});
+  c.select = [d](const Stream& stream, const PlanPreference& preference) {
+    return bind<ScanOp>(stream, preference, d, [d](const Tensors& t) {
+      return ScanArgs{t[0], t[1], d.index_element ? std::optional<AnyTensorMut>(t[2]) : std::nullopt};
+    });
+  };
+  return c;
+}
+
 }  // namespace
 
 std::vector<ArchSku> archs_here() {
@@ -245,7 +291,7 @@ std::vector<cpu::KernelRow> kernel_list() {
   std::vector<cpu::KernelRow> list;
   for (const auto rows :
        {cpu::quantize_kernels<float>(arch), cpu::quantize_kernels<double>(arch), cpu::quantize_kernels<f16>(arch),
-        cpu::quantize_kernels<bf16>(arch), cpu::binary_param_kernels(arch)}) {
+        cpu::quantize_kernels<bf16>(arch), cpu::binary_param_kernels(arch), cpu::scan_kernels(arch)}) {
     for (const cpu::KernelRow& row : rows) {
       // Dynamic-range quantisation runs both of its steps; one row stands for it.
       const bool step = row.category == OpCategory::Quantization &&
@@ -256,7 +302,18 @@ std::vector<cpu::KernelRow> kernel_list() {
   return list;
 }
 
+std::string name_of_scan(const cpu::KernelRow& row) {
+  const auto kind = static_cast<ScanKind>(row.op);
+  std::string name(to_string(kind));
+  name += '_';
+  name += to_string(row.element);
+  if (row.variant == 1) name += scan::is_extremum(kind) ? "_last" : "_initial";
+  if (row.aux_element) name.append("_").append(to_string(*row.aux_element));
+  return name;
+}
+
 std::string name_of(const cpu::KernelRow& row) {
+  if (row.category == OpCategory::Scan) return name_of_scan(row);
   const bool quantization = row.category == OpCategory::Quantization;
   constexpr const char* kFormulas[] = {"Quantize",     "QuantizeBackward",     "Dequantize",  "DequantizeBackward",
                                        "FakeQuantize", "FakeQuantizeBackward", "DynamicRange"};
@@ -264,7 +321,7 @@ std::string name_of(const cpu::KernelRow& row) {
   if (!quantization && row.backward) name += "Backward";
   name += '_';
   name += to_string(row.element);
-  if (row.aux_element) name += "_" + std::string(to_string(*row.aux_element));
+  if (row.aux_element) name.append("_").append(to_string(*row.aux_element));
   if (quantization) {
     if (quantize::form_of(row.variant) == ScaleForm::Reciprocal) name += "_reciprocal";
     const auto from = quantize::qparams_from(row.variant);
@@ -279,6 +336,7 @@ std::string name_of(const cpu::KernelRow& row) {
 
 OpCase make_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast) {
   if (row.category == OpCategory::BinaryElementwise) return binary_param_case(row, shape, broadcast);
+  if (row.category == OpCategory::Scan) return scan_case(row, shape, broadcast);
   if (row.op == static_cast<std::int32_t>(quantize::Formula::Range)) return dynamic_range_case(row, shape, broadcast);
   return quantize_case(row, shape, broadcast);
 }
@@ -289,6 +347,10 @@ void fill(TestTensor& tensor, const TensorSpec& spec, std::uint64_t seed, double
       return tensor.fill_scales(seed, unit);
     case Values::ZeroPoints:
       return tensor.fill_zero_points(seed);
+    case Values::Factors:
+      return tensor.fill_factors(seed, false);
+    case Values::Levels:
+      return tensor.fill_factors(seed, true);
     case Values::Ordinary:
       return ordinary ? tensor.fill_ordinary(seed, unit) : tensor.fill(seed, unit);
   }
@@ -309,8 +371,17 @@ std::vector<Broadcast> quantize_segments(const cpu::KernelRow& row, const Shape&
   return all;
 }
 
+std::vector<Broadcast> scan_axes(const Shape& shape) {
+  if (shape.rank() == 0) return {};
+  std::vector<Broadcast> all{Broadcast::None, Broadcast::Rows, Broadcast::Scalar};
+  if (shape.rank() > 1) all.insert(all.end(), {Broadcast::Columns, Broadcast::FirstChannel});
+  if (shape.rank() > 2) all.push_back(Broadcast::Middle);
+  return all;
+}
+
 std::vector<Broadcast> broadcasts_for(const cpu::KernelRow& row, const Shape& shape) {
   if (row.category == OpCategory::Quantization) return quantize_segments(row, shape);
+  if (row.category == OpCategory::Scan) return scan_axes(shape);
   if (row.backward && !row.terms) return {Broadcast::None};
   std::vector<Broadcast> all{Broadcast::Scalar};
   if (shape.rank() > 1) all.insert(all.end(), {Broadcast::Rows, Broadcast::Columns});

@@ -24,7 +24,9 @@ std::vector<cpu::KernelRow> kernel_list();
 /// "FakeQuantize_f32_reciprocal", unique in the list.
 std::string name_of(const cpu::KernelRow& row);
 
-enum class Values { Ordinary, Scales, ZeroPoints };
+/// Factors are of either sign and near 1, so that long products and recurrences stay in range; Levels are few, so that
+/// many are equal.
+enum class Values { Ordinary, Scales, ZeroPoints, Factors, Levels };
 
 struct TensorSpec {
   std::string name;
@@ -45,7 +47,9 @@ struct OpCase {
 };
 
 /// How operands smaller than the result are given: broadcast inputs, or the segments of the quantise family, where
-/// Scalar is PerTensor, Rows PerToken, and Columns and Middle are PerChannel of the last and of the middle axis.
+/// Scalar is PerTensor, Rows PerToken, and Columns and Middle are PerChannel of the last and of the middle axis. Scans
+/// have axes instead: None the last one, Rows and Scalar the same in reverse (Scalar exclusive), Columns the first one
+/// (exclusive), FirstChannel that in reverse, Middle the middle one. Kinds without an exclusive form are inclusive.
 enum class Broadcast { None, Scalar, Rows, Columns, Middle, FirstChannel, Groups, OuterGroups };
 
 /// The operation on tensors of `shape`. Rows marked `terms` sum gradients: their operands broadcast.

@@ -146,6 +146,25 @@ void TestTensor::fill_scales(std::uint64_t seed, double unit) {
   });
 }
 
+void TestTensor::fill_factors(std::uint64_t seed, bool levels) {
+  fill_with(seed, [&](std::int64_t i) {
+    const std::uint64_t r = mix(seed * 0x100000001B3ULL + static_cast<std::uint64_t>(i));
+    switch (r % 4096) {
+      case 0:
+        return 0.0;
+      case 1:
+        return std::numeric_limits<double>::infinity();
+      case 2:
+        return std::numeric_limits<double>::quiet_NaN();
+      default:
+        break;
+    }
+    const double size = std::exp2((static_cast<double>(r >> 11) * 0x1p-53 - 0.5) * 1.4);
+    const double value = levels ? std::round(size * 16) / 16 : size;
+    return (r >> 5) % 2 == 0 ? value : -value;
+  });
+}
+
 void TestTensor::fill_zero_points(std::uint64_t seed) {
   for_each([&](std::int64_t i, std::byte* at) {
     const std::uint64_t r = mix(seed * 0x100000001B3ULL + static_cast<std::uint64_t>(i));

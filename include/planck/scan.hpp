@@ -1,0 +1,58 @@
+// Prefix scans along one axis: running sums, products, maxima, minima, log-sum-exps and linear recurrences.
+#pragma once
+
+#include <optional>
+
+#include "planck/plan.hpp"
+
+namespace planck {
+
+/// Which of equal elements a running maximum or minimum points to. NaNs are equal to each other here.
+enum class ScanTies : std::int32_t { First = 0, Last = 1 };
+
+/// What a scan does.
+///
+/// y[t] combines x[0] … x[t] along the axis; t counts from the other end with `reverse`. f32, f64, f16 and bf16;
+/// forward also s32 and s64 for all kinds but LogCumsumExp, with integers that wrap.
+struct ScanDescriptor {
+  ScanKind kind = ScanKind::Cumsum;
+  Shape input_shape;
+  std::int32_t scan_axis = 0;
+  bool reverse = false;
+  ElementKind element = ElementKind::F32;
+  bool exclusive = false;  ///< y[t] leaves out x[t]; Cumsum, Cumprod and LogCumsumExp only
+  ScanTies ties = ScanTies::First;
+  /// Cummax and Cummin: s32 or s64 indices along the axis are written.
+  std::optional<ElementKind> index_element;
+};
+
+/// `y` may be the same view as `x`.
+struct ScanArgs {
+  AnyTensorRef x;
+  AnyTensorMut y;
+  std::optional<AnyTensorMut> indices;  ///< present exactly when the descriptor has an index_element
+};
+
+/// ScanPlan<T> or, with the element as a value, ScanPlan<>.
+PLANCK_DECLARE_OP(Scan, 1);
+
+/// h[t] = a[t] * h[t-1] + b[t] along one axis; h[-1] is 0, or the initial state.
+struct LinearRecurrenceDescriptor {
+  Shape shape;
+  std::int32_t axis = 0;
+  bool reverse = false;
+  ElementKind element = ElementKind::F32;
+  bool initial = false;  ///< h[-1] is given: a tensor of `shape` with extent 1 along the axis
+};
+
+/// `h` may be the same view as `a` or `b`.
+struct LinearRecurrenceArgs {
+  AnyTensorRef a;
+  AnyTensorRef b;
+  std::optional<AnyTensorRef> initial;  ///< present exactly when the descriptor says so
+  AnyTensorMut h;
+};
+
+PLANCK_DECLARE_OP(LinearRecurrence, 1);
+
+}  // namespace planck

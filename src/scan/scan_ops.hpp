@@ -1,0 +1,44 @@
+// What the parts of the scan family tell each other: a kernel's place in the list, and the reference loops.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/layout.hpp"
+#include "cpu/kernel.hpp"
+#include "planck/scan.hpp"
+
+namespace planck::scan {
+
+constexpr bool is_extremum(ScanKind kind) { return kind == ScanKind::Cummax || kind == ScanKind::Cummin; }
+
+/// A scan as kernels tell them apart.
+struct ScanKey {
+  ScanKind kind;
+  ElementKind element;
+  ScanTies ties = ScanTies::First;       ///< Cummax and Cummin only
+  std::optional<ElementKind> indices{};  ///< of the winners, for those two
+  bool initial = false;                  ///< LinearRecurrence from a given state
+};
+
+/// A kernel's place in the list: rows carry their functions, a plan's request is the same without.
+constexpr cpu::KernelRow kernel_row(const ScanKey& key, const cpu::LaneScanKernel* scan = nullptr) {
+  const bool extremum = is_extremum(key.kind);
+  const std::int32_t variant = extremum ? static_cast<std::int32_t>(key.ties) : (key.initial ? 1 : 0);
+  return {OpCategory::Scan, static_cast<std::int32_t>(key.kind),   false,   variant, false,
+          key.element,      extremum ? key.indices : std::nullopt, nullptr, nullptr, scan};
+}
+
+/// The inputs of a scan's kernel.
+constexpr int inputs_of(const ScanKey& key) {
+  if (key.kind != ScanKind::LinearRecurrence) return 1;
+  return key.initial ? 3 : 2;
+}
+
+/// The reference. The loop's views run forwards along the axis; `reverse` says whether positions count from its end.
+/// Operands: the inputs (the initial state, if any, last), the output, the indices (or absent).
+namespace reference {
+void run(const core::StridedLoop& loop, int axis, bool reverse, const ScanKey& key);
+}  // namespace reference
+
+}  // namespace planck::scan

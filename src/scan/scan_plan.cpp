@@ -1,0 +1,258 @@
+// The scans' plans: checks, the choice of a kernel, and how reverse and exclusive scans become plain ones.
+#include <limits>
+
+#include "core/plan_parts.hpp"
+#include "core/reference_loop.hpp"
+#include "cpu/lane_scan.hpp"
+#include "numerics/storage.hpp"
+#include "scan/scan_ops.hpp"
+#include "scan/scan_scalar.hpp"
+
+namespace planck {
+namespace {
+
+using core::fail;
+using core::OperandChecks;
+using core::printable;
+using core::Role;
+using core::Status;
+using core::StridedLoop;
+using core::Text;
+using detail::PlanChoice;
+
+/// One scan of the family, in the words that its parts share.
+struct Problem {
+  scan::ScanKey key;
+  const Shape& shape;
+  int axis;
+  bool reverse;
+};
+
+/// An axis counted from the end becomes one counted from the front.
+int front_axis(int axis, const Shape& shape) { return axis < 0 ? axis + shape.rank() : axis; }
+
+Problem problem_of(const ScanDescriptor& d) {
+  return {
+      {d.kind, d.element, d.ties, d.index_element}, d.input_shape, front_axis(d.scan_axis, d.input_shape), d.reverse};
+}
+Problem problem_of(const LinearRecurrenceDescriptor& d) {
+  return {{.kind = ScanKind::LinearRecurrence, .element = d.element, .initial = d.initial},
+          d.shape,
+          front_axis(d.axis, d.shape),
+          d.reverse};
+}
+
+Status check_axis(std::string_view plan, std::string_view name, int axis, const Shape& shape) noexcept {
+  const int counted = front_axis(axis, shape);
+  if (counted >= 0 && counted < shape.rank()) return {};
+  return fail(Text::AxisOutOfRange, {plan, name, axis, shape});
+}
+
+Result<PlanChoice> select_scan(std::string_view plan, const Problem& p, const Stream& stream,
+                               const PlanPreference& preference) noexcept {
+  core::KernelRequest request;
+  request.plan = plan;
+  request.rows = cpu::scan_kernels;
+  request.kernel = scan::kernel_row(p.key);
+  const std::int64_t length = p.shape[p.axis];
+  const std::int64_t lanes = length == 0 ? 0 : core::numel(p.shape) / length;
+  request.workspace_bytes = cpu::lane_scan_workspace(lanes, length, cpu::kMaxScanParts);
+  request.precision = core::precision_of(p.key.element, true);
+  return core::choose_kernel(request, stream, preference);
+}
+
+/// Makes the axis run the other way for every operand.
+void flip(StridedLoop& loop, int axis) {
+  for (int k = 0; k < loop.operands; ++k) {
+    auto& op = loop.operand[k];
+    if (op.base != nullptr && loop.extent[axis] > 0) op.base += (loop.extent[axis] - 1) * op.stride[axis];
+    op.stride[axis] = -op.stride[axis];
+  }
+}
+
+/// An inclusive scan. Operands: inputs, output, indices (or absent); the axis runs in scan order.
+void run_inclusive(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
+                   const StridedLoop& loop) noexcept {
+  if (choice.kernel == nullptr) {
+    scan::reference::run(loop, p.axis, p.reverse, p.key);
+  } else {
+    cpu::run_lane_scan(stream, {*choice.kernel->scan, loop, p.axis, p.reverse}, workspace);
+  }
+}
+
+// ---- Scan ----
+
+/// What stands before the first element.
+double identity_of(ScanKind kind) {
+  switch (kind) {
+    case ScanKind::Cumprod:
+      return 1.0;
+    case ScanKind::LogCumsumExp:
+      return -std::numeric_limits<double>::infinity();
+    default:
+      return 0.0;
+  }
+}
+
+/// Inclusive over all but the last element, one place further on; the identity comes first. In place the results are
+/// moved on afterwards, as their places still hold elements.
+void run_exclusive(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
+                   StridedLoop loop) noexcept {
+  const std::int64_t n = loop.extent[p.axis];
+  auto& y = loop.operand[1];
+  const std::int64_t step = y.stride[p.axis];
+  const bool in_place = loop.operand[0].base == y.base;
+  std::byte* const first = y.base;
+  loop.extent[p.axis] = n - 1;
+  if (!in_place) y.base += step;
+  run_inclusive(p, choice, stream, workspace, loop);
+  loop.extent[p.axis] = 1;
+  y.base = first;
+  scan::with_element(p.key.element, [&]<class T>(T) {
+    T identity;
+    if constexpr (std::is_integral_v<T>) {
+      identity = static_cast<T>(identity_of(p.key.kind));
+    } else {
+      identity = scalar::narrow<T>(identity_of(p.key.kind));
+    }
+    core::for_each_index(loop, [&](const auto& cell) {
+      if (in_place) {
+        std::byte* lane = cell(1).address();
+        for (std::int64_t t = n - 1; t > 0; --t) std::memcpy(lane + t * step, lane + (t - 1) * step, sizeof(T));
+      }
+      cell(1).set(identity);
+    });
+  });
+}
+
+struct ScanParts {
+  static constexpr std::string_view kPlan = "ScanPlan";
+  static std::string_view name(const ScanDescriptor&) { return kPlan; }
+
+  static Status check_descriptor(std::string_view plan, const ScanDescriptor& d, bool backward) noexcept {
+    const bool integers = d.element == ElementKind::S32 || d.element == ElementKind::S64;
+    const bool known = static_cast<std::int32_t>(d.kind) >= 0 && d.kind <= ScanKind::LogCumsumExp;
+    if (!known) return fail(Text::KindUnsupported, {plan, static_cast<std::int32_t>(d.kind)});
+    const bool scanned = is_float(d.element) || (integers && !backward && d.kind != ScanKind::LogCumsumExp);
+    if (!scanned) return fail(Text::ElementUnsupported, {plan, "element", printable(d.element)});
+    const bool extremum = scan::is_extremum(d.kind);
+    if (d.exclusive && extremum) return fail(Text::ExclusiveUnsupported, {plan, to_string(d.kind)});
+    PLANCK_TRY(core::check_shape(plan, "input_shape", d.input_shape));
+    PLANCK_TRY(check_axis(plan, "scan_axis", d.scan_axis, d.input_shape));
+    if (d.ties != ScanTies::First && d.ties != ScanTies::Last) {
+      return fail(Text::TiesUnknown, {plan, static_cast<std::int32_t>(d.ties)});
+    }
+    if (!d.index_element) return {};
+    if (!extremum) {
+      return fail(Text::ArgumentUnexpected, {plan, "index_element", "only Cummax and Cummin have indices"});
+    }
+    if (*d.index_element != ElementKind::S32 && *d.index_element != ElementKind::S64) {
+      return fail(Text::ElementUnsupported, {plan, "index_element", printable(*d.index_element)});
+    }
+    const std::int64_t length = d.input_shape[front_axis(d.scan_axis, d.input_shape)];
+    if (*d.index_element == ElementKind::S32 && length - 1 > std::numeric_limits<std::int32_t>::max()) {
+      return fail(Text::IndicesTooLong, {plan, length});
+    }
+    return {};
+  }
+
+  static Result<PlanChoice> select(const Stream& stream, const ScanDescriptor& d, const PlanPreference& preference,
+                                   std::span<const ElementKind> expected) noexcept {
+    PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
+    PLANCK_TRY(check_descriptor(kPlan, d, false));
+    return select_scan(kPlan, problem_of(d), stream, preference);
+  }
+
+  static Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanArgs& a) noexcept {
+    if (d.index_element && !a.indices) {
+      return fail(Text::ArgumentMissing, {kPlan, "indices", "a descriptor with index_element"});
+    }
+    if (!d.index_element && a.indices) {
+      return fail(Text::ArgumentUnexpected, {kPlan, "indices", "the descriptor has no index_element"});
+    }
+    PLANCK_TRY(checks.add({"x", Role::Input, a.x, d.element, &d.input_shape}));
+    PLANCK_TRY(checks.add({"y", Role::Output, a.y, d.element, &d.input_shape}));
+    if (a.indices) {
+      PLANCK_TRY(checks.add({"indices", Role::SummedOutput, *a.indices, *d.index_element, &d.input_shape}));
+    }
+    return checks.check_overlaps();
+  }
+
+  static void execute(const ScanDescriptor& d, const PlanChoice& choice, const Stream& stream,
+                      const Workspace& workspace, const ScanArgs& a) noexcept {
+    if (core::numel(d.input_shape) == 0) return;
+    const Problem p = problem_of(d);
+    StridedLoop loop(d.input_shape);
+    loop.add(a.x);
+    loop.add(a.y);
+    if (a.indices) {
+      loop.add(*a.indices);
+    } else {
+      loop.add_absent(ElementKind::S64);
+    }
+    if (d.reverse) flip(loop, p.axis);
+    d.exclusive ? run_exclusive(p, choice, stream, workspace, loop) : run_inclusive(p, choice, stream, workspace, loop);
+  }
+};
+
+// ---- LinearRecurrence ----
+
+struct LinearRecurrenceParts {
+  static constexpr std::string_view kPlan = "LinearRecurrencePlan";
+  static std::string_view name(const LinearRecurrenceDescriptor&) { return kPlan; }
+
+  static Status check_descriptor(std::string_view plan, const LinearRecurrenceDescriptor& d) noexcept {
+    if (!is_float(d.element)) return fail(Text::ElementUnsupported, {plan, "element", printable(d.element)});
+    PLANCK_TRY(core::check_shape(plan, "shape", d.shape));
+    return check_axis(plan, "axis", d.axis, d.shape);
+  }
+
+  static Result<PlanChoice> select(const Stream& stream, const LinearRecurrenceDescriptor& d,
+                                   const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
+    PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
+    PLANCK_TRY(check_descriptor(kPlan, d));
+    return select_scan(kPlan, problem_of(d), stream, preference);
+  }
+
+  static Shape initial_shape(const LinearRecurrenceDescriptor& d) {
+    Shape shape = d.shape;
+    shape[front_axis(d.axis, d.shape)] = 1;
+    return shape;
+  }
+
+  static Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d,
+                      const LinearRecurrenceArgs& a) noexcept {
+    if (d.initial && !a.initial)
+      return fail(Text::ArgumentMissing, {kPlan, "initial", "a descriptor that says initial"});
+    if (!d.initial && a.initial) {
+      return fail(Text::ArgumentUnexpected, {kPlan, "initial", "the descriptor does not say initial"});
+    }
+    PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.shape}));
+    PLANCK_TRY(checks.add({"b", Role::Input, a.b, d.element, &d.shape}));
+    const Shape segment = initial_shape(d);
+    if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &segment}));
+    PLANCK_TRY(checks.add({"h", Role::Output, a.h, d.element, &d.shape}));
+    return checks.check_overlaps();
+  }
+
+  static void execute(const LinearRecurrenceDescriptor& d, const PlanChoice& choice, const Stream& stream,
+                      const Workspace& workspace, const LinearRecurrenceArgs& a) noexcept {
+    if (core::numel(d.shape) == 0) return;
+    const Problem p = problem_of(d);
+    StridedLoop loop(d.shape);
+    loop.add(a.a);
+    loop.add(a.b);
+    if (a.initial) loop.add(*a.initial);
+    loop.add(a.h);
+    loop.add_absent(ElementKind::S64);
+    if (d.reverse) flip(loop, p.axis);
+    run_inclusive(p, choice, stream, workspace, loop);
+  }
+};
+
+}  // namespace
+
+PLANCK_DEFINE_OP(Scan)
+PLANCK_DEFINE_OP(LinearRecurrence)
+
+}  // namespace planck

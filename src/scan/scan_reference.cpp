@@ -1,0 +1,67 @@
+// The scans as plain loops, to be read beside SPEC sections 4 and 5.
+#include "core/reference_loop.hpp"
+#include "numerics/dispatch.hpp"
+#include "numerics/storage.hpp"
+#include "scan/scan_ops.hpp"
+#include "scan/scan_scalar.hpp"
+
+namespace planck::scan::reference {
+namespace {
+
+using core::Cell;
+using core::LoopIndex;
+using core::StridedLoop;
+using scalar::Compute;
+
+/// Calls body(index) for every lane: all indices, with 0 along the axis.
+template <class Body>
+void for_each_lane(const StridedLoop& loop, int axis, const Body& body) {
+  StridedLoop lanes = loop;
+  lanes.extent[axis] = 1;
+  if (loop.extent[axis] > 0) core::for_each_loop_index(lanes, body);
+}
+
+template <class V, class T>
+T stored(V value) {
+  if constexpr (std::is_same_v<V, double>) {
+    return scalar::narrow<T>(static_cast<Compute<T>>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+template <class Scan, class T, class V>
+void scan_lanes(const StridedLoop& loop, int axis, bool reverse, const ScanKey& key) {
+  const std::int64_t n = loop.extent[axis];
+  for_each_lane(loop, axis, [&](LoopIndex index) {
+    numerics::CanonicalFold<typename Scan::State, Scan> fold;
+    for (std::int64_t t = 0; t < n; ++t) {
+      index[axis] = t;
+      V x[Scan::kInputs];
+      for (int k = 0; k < Scan::kInputs; ++k) x[k] = scalar::widen<V>(core::cell_at(loop, index, k).template get<T>());
+      auto state = Scan::lift(x, static_cast<V>(reverse ? n - 1 - t : t));
+      if constexpr (requires { Scan::begin(x); }) {
+        if (t == 0) state = Scan::begin(x);
+      }
+      fold.push(state);
+      const auto prefix = fold.prefix();
+      core::cell_at(loop, index, Scan::kInputs).set(stored<V, T>(Scan::project(prefix)));
+      if constexpr (requires { Scan::position(prefix); }) {
+        const Cell to = core::cell_at(loop, index, Scan::kInputs + 1);
+        const auto position = static_cast<std::int64_t>(Scan::position(prefix));
+        if (key.indices == ElementKind::S64) to.set(position);
+        if (key.indices == ElementKind::S32) to.set(static_cast<std::int32_t>(position));
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void run(const StridedLoop& loop, int axis, bool reverse, const ScanKey& key) {
+  with_element(key.element, [&]<class T>(T) {
+    with_scan<T>(key, [&]<class V, class Scan>(V, Scan) { scan_lanes<Scan, T, V>(loop, axis, reverse, key); });
+  });
+}
+
+}  // namespace planck::scan::reference

@@ -1,4 +1,5 @@
-// Prefix scans along one axis: running sums, products, maxima, minima, log-sum-exps and linear recurrences.
+// Prefix scans along one axis: running sums, products, maxima, minima, log-sum-exps and linear recurrences, forward
+// and backward.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@ namespace planck {
 /// Which of equal elements a running maximum or minimum points to. NaNs are equal to each other here.
 enum class ScanTies : std::int32_t { First = 0, Last = 1 };
 
-/// What a scan does.
+/// What a scan does, forward and backward.
 ///
 /// y[t] combines x[0] … x[t] along the axis; t counts from the other end with `reverse`. f32, f64, f16 and bf16;
 /// forward also s32 and s64 for all kinds but LogCumsumExp, with integers that wrap.
@@ -22,7 +23,7 @@ struct ScanDescriptor {
   ElementKind element = ElementKind::F32;
   bool exclusive = false;  ///< y[t] leaves out x[t]; Cumsum, Cumprod and LogCumsumExp only
   ScanTies ties = ScanTies::First;
-  /// Cummax and Cummin: s32 or s64 indices along the axis are written.
+  /// Cummax and Cummin: s32 or s64 indices along the axis are written forward and read backward.
   std::optional<ElementKind> index_element;
 };
 
@@ -33,8 +34,20 @@ struct ScanArgs {
   std::optional<AnyTensorMut> indices;  ///< present exactly when the descriptor has an index_element
 };
 
+using ScanBackwardDescriptor = ScanDescriptor;
+
+/// `dx` may be the same view as an input. What is not needed may be given and is not read.
+struct ScanBackwardArgs {
+  AnyTensorRef dy;
+  AnyTensorMut dx;
+  std::optional<AnyTensorRef> x;  ///< needed for Cumprod and LogCumsumExp, and for Cummax and Cummin without indices
+  std::optional<AnyTensorRef> y;  ///< needed for LogCumsumExp of f32 and f64
+  std::optional<AnyTensorRef> indices;  ///< present exactly when the descriptor has an index_element
+};
+
 /// ScanPlan<T> or, with the element as a value, ScanPlan<>.
 PLANCK_DECLARE_OP(Scan, 1);
+PLANCK_DECLARE_OP(ScanBackward, 1);
 
 /// h[t] = a[t] * h[t-1] + b[t] along one axis; h[-1] is 0, or the initial state.
 struct LinearRecurrenceDescriptor {
@@ -53,6 +66,20 @@ struct LinearRecurrenceArgs {
   AnyTensorMut h;
 };
 
+using LinearRecurrenceBackwardDescriptor = LinearRecurrenceDescriptor;
+
+/// At least one gradient is present; da and db may be the same view as an input.
+struct LinearRecurrenceBackwardArgs {
+  AnyTensorRef dh;
+  AnyTensorRef a;
+  std::optional<AnyTensorRef> h;        ///< needed for da
+  std::optional<AnyTensorRef> initial;  ///< present exactly when the descriptor says so and da is wanted
+  std::optional<AnyTensorMut> da;
+  std::optional<AnyTensorMut> db;
+  std::optional<AnyTensorMut> d_initial;  ///< only with an initial state
+};
+
 PLANCK_DECLARE_OP(LinearRecurrence, 1);
+PLANCK_DECLARE_OP(LinearRecurrenceBackward, 1);
 
 }  // namespace planck

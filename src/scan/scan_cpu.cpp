@@ -7,6 +7,7 @@
 // clang-format on
 
 #include <cstring>
+#include <limits>
 
 #include "cpu/kernel_types.hpp"
 #include "cpu/lane_scan.hpp"
@@ -270,8 +271,39 @@ constexpr auto float_rows() {
                                            row<LinearRecurrenceOf<true>, T>(ScanKind::LinearRecurrence, true)});
 }
 
+/// Cumsum's backward pass is a sum from the other end; the others run the plain loops, shared out among threads.
+template <class T>
+constexpr auto backward_rows() {
+  constexpr ElementKind kElement = element_of<T>;
+  using K = ScanKind;
+  constexpr auto kPlain = [](K kind, ScanTies ties = ScanTies::First, std::optional<ElementKind> indices = {},
+                             bool initial = false) {
+    return scan::kernel_row({kind, kElement, ties, indices, initial}, nullptr, true);
+  };
+  return std::array{
+      scan::kernel_row({.kind = K::Cumsum, .element = kElement}, &Lanes<CumsumOf, double, T>::kKernel, true),
+      kPlain(K::Cumprod),
+      kPlain(K::Cummax),
+      kPlain(K::Cummax, ScanTies::Last),
+      kPlain(K::Cummax, ScanTies::First, ElementKind::S32),
+      kPlain(K::Cummax, ScanTies::Last, ElementKind::S32),
+      kPlain(K::Cummax, ScanTies::First, ElementKind::S64),
+      kPlain(K::Cummax, ScanTies::Last, ElementKind::S64),
+      kPlain(K::Cummin),
+      kPlain(K::Cummin, ScanTies::Last),
+      kPlain(K::Cummin, ScanTies::First, ElementKind::S32),
+      kPlain(K::Cummin, ScanTies::Last, ElementKind::S32),
+      kPlain(K::Cummin, ScanTies::First, ElementKind::S64),
+      kPlain(K::Cummin, ScanTies::Last, ElementKind::S64),
+      kPlain(K::LogCumsumExp),
+      kPlain(K::LinearRecurrence),
+      kPlain(K::LinearRecurrence, ScanTies::First, {}, true),
+  };
+}
+
 constexpr auto kRows = join(float_rows<float>(), float_rows<double>(), float_rows<f16>(), float_rows<bf16>(),
-                            common_rows<std::int32_t>(), common_rows<std::int64_t>());
+                            common_rows<std::int32_t>(), common_rows<std::int64_t>(), backward_rows<float>(),
+                            backward_rows<double>(), backward_rows<f16>(), backward_rows<bf16>());
 
 }  // namespace
 }  // namespace planck::cpu::HWY_NAMESPACE

@@ -94,3 +94,38 @@ struct LinearRecurrenceScan {
   }
   static PLANCK_MATH V project(const State& s) { return s.part[1]; }
 };
+
+// ---- states of the backward passes, which run from the axis' end to its start ----
+
+/// Sums of the gradients that one winner gets: a flag, which starts a new sum, and the sum.
+template <class V>
+struct SegmentedSumScan {
+  using State = ScanState<V, 2>;
+  static PLANCK_MATH State lift(V flag, V dy) { return {{flag, dy}}; }
+  static PLANCK_MATH State combine(const State& l, const State& r) {
+    const auto starts = V(0) < r.part[0];
+    return {{select(starts, r.part[0], l.part[0]), select(starts, r.part[1], l.part[1] + r.part[1])}};
+  }
+};
+
+/// a - b, but 0 for equal infinities.
+template <class V>
+PLANCK_MATH V exponent_between(V a, V b) {
+  return select((a <= b) & (b <= a), V(0), a - b);
+}
+
+/// LogCumsumExp's gradients: r = y of the run's element that comes first along the axis, and the sum of dy * e^(r - y).
+/// Every weight is one exponential of a difference.
+template <class V>
+struct LogWeightScan {
+  using State = ScanState<V, 2>;
+  static PLANCK_MATH State lift(V y, V dy) { return {{y, dy}}; }
+  static PLANCK_MATH State combine(const State& l, const State& r) {
+    return {{r.part[0], r.part[1] + exp(exponent_between(r.part[0], l.part[0])) * l.part[1]}};
+  }
+  /// dx of the run's first element.
+  static PLANCK_MATH V gradient(V x, V y, const State& s) {
+    const V lowest(-std::numeric_limits<double>::infinity());
+    return select(y <= lowest, V(0), exp(exponent_between(x, y)) * s.part[1]);
+  }
+};

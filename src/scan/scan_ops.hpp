@@ -22,11 +22,12 @@ struct ScanKey {
 };
 
 /// A kernel's place in the list: rows carry their functions, a plan's request is the same without.
-constexpr cpu::KernelRow kernel_row(const ScanKey& key, const cpu::LaneScanKernel* scan = nullptr) {
+constexpr cpu::KernelRow kernel_row(const ScanKey& key, const cpu::LaneScanKernel* scan = nullptr,
+                                    bool backward = false) {
   const bool extremum = is_extremum(key.kind);
   const std::int32_t variant = extremum ? static_cast<std::int32_t>(key.ties) : (key.initial ? 1 : 0);
-  return {OpCategory::Scan, static_cast<std::int32_t>(key.kind),   false,   variant, false,
-          key.element,      extremum ? key.indices : std::nullopt, nullptr, nullptr, scan};
+  return {OpCategory::Scan, static_cast<std::int32_t>(key.kind),   backward, variant, false,
+          key.element,      extremum ? key.indices : std::nullopt, nullptr,  nullptr, scan};
 }
 
 /// The inputs of a scan's kernel.
@@ -39,6 +40,19 @@ constexpr int inputs_of(const ScanKey& key) {
 /// Operands: the inputs (the initial state, if any, last), the output, the indices (or absent).
 namespace reference {
 void run(const core::StridedLoop& loop, int axis, bool reverse, const ScanKey& key);
+
+/// The places of a backward pass's operands. All run along the axis in scan order; what is not needed is absent.
+enum ScanBackwardOperand : int { kDy, kX, kY, kIndices, kDx };
+enum RecurrenceBackwardOperand : int { kDh, kA, kH, kInitial, kDa, kDb, kDInitial };
+
+/// Memory for one lane at a time. Fewer values than the axis has elements make a pass slower, never wrong.
+struct LaneMemory {
+  double* values;
+  std::int64_t count;
+};
+/// Every kind but Cumsum, for lanes first … last - 1: each is one walk from the axis' end to its start.
+void backward(const core::StridedLoop& loop, int axis, bool reverse, const ScanKey& key, std::int64_t first,
+              std::int64_t last, const LaneMemory& memory);
 }  // namespace reference
 
 }  // namespace planck::scan

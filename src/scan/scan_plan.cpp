@@ -1,9 +1,12 @@
 // The scans' plans: checks, the choice of a kernel, and how reverse and exclusive scans become plain ones.
+#include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "core/plan_parts.hpp"
 #include "core/reference_loop.hpp"
 #include "cpu/lane_scan.hpp"
+#include "cpu/parallel.hpp"
 #include "numerics/storage.hpp"
 #include "scan/scan_ops.hpp"
 #include "scan/scan_scalar.hpp"
@@ -19,6 +22,10 @@ using core::Status;
 using core::StridedLoop;
 using core::Text;
 using detail::PlanChoice;
+
+/// Lanes up to this length need no workspace to look back.
+constexpr std::int64_t kStackValues = 4096;
+constexpr std::int64_t kValueBytes = sizeof(double);
 
 /// One scan of the family, in the words that its parts share.
 struct Problem {
@@ -48,15 +55,27 @@ Status check_axis(std::string_view plan, std::string_view name, int axis, const 
   return fail(Text::AxisOutOfRange, {plan, name, axis, shape});
 }
 
-Result<PlanChoice> select_scan(std::string_view plan, const Problem& p, const Stream& stream,
+/// Whether a backward pass first walks forwards and keeps what it finds.
+bool looks_back(const scan::ScanKey& key) {
+  const bool wide = key.element == ElementKind::F32 || key.element == ElementKind::F64;
+  return key.kind == ScanKind::Cumprod || scan::is_extremum(key.kind) || (key.kind == ScanKind::LogCumsumExp && !wide);
+}
+
+Result<PlanChoice> select_scan(std::string_view plan, const Problem& p, bool backward, const Stream& stream,
                                const PlanPreference& preference) noexcept {
   core::KernelRequest request;
   request.plan = plan;
   request.rows = cpu::scan_kernels;
-  request.kernel = scan::kernel_row(p.key);
+  request.kernel = scan::kernel_row(p.key, nullptr, backward);
   const std::int64_t length = p.shape[p.axis];
   const std::int64_t lanes = length == 0 ? 0 : core::numel(p.shape) / length;
-  request.workspace_bytes = cpu::lane_scan_workspace(lanes, length, cpu::kMaxScanParts);
+  if (!backward || p.key.kind == ScanKind::Cumsum) {
+    request.workspace_bytes = cpu::lane_scan_workspace(lanes, length, cpu::kMaxScanParts);
+  } else if (looks_back(p.key) && length > kStackValues) {
+    // One lane for each thread.
+    const std::int64_t at_once = std::min<std::int64_t>(lanes, stream.threads());
+    request.workspace_bytes = static_cast<std::size_t>((at_once * length + 1) * kValueBytes);
+  }
   request.precision = core::precision_of(p.key.element, true);
   return core::choose_kernel(request, stream, preference);
 }
@@ -78,6 +97,32 @@ void run_inclusive(const Problem& p, const PlanChoice& choice, const Stream& str
   } else {
     cpu::run_lane_scan(stream, {*choice.kernel->scan, loop, p.axis, p.reverse}, workspace);
   }
+}
+
+/// A backward pass over operands that run along the axis in scan order: lanes are shared out among threads.
+void run_backward(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
+                  const StridedLoop& loop) noexcept {
+  const std::int64_t length = loop.extent[p.axis];
+  if (loop.count() == 0) return;
+  const std::int64_t lanes = loop.count() / length;
+  const std::int64_t shares = choice.kernel == nullptr ? 1 : std::min<std::int64_t>(lanes, stream.threads());
+  const std::int64_t skipped = -reinterpret_cast<std::intptr_t>(workspace.data) & (kValueBytes - 1);
+  auto* memory = reinterpret_cast<double*>(static_cast<std::byte*>(workspace.data) + skipped);
+  const std::int64_t room =
+      std::max<std::int64_t>(0, static_cast<std::int64_t>(workspace.bytes) - skipped) / kValueBytes / shares;
+  std::int64_t element_bytes = 0;
+  for (int k = 0; k < loop.operands; ++k) element_bytes += loop.operand[k].element_bytes;
+  const auto body = [&](std::int64_t begin, std::int64_t end) noexcept {
+    double stack[kStackValues];
+    for (std::int64_t share = begin; share < end; ++share) {
+      const scan::reference::LaneMemory own = room > kStackValues
+                                                  ? scan::reference::LaneMemory{memory + share * room, room}
+                                                  : scan::reference::LaneMemory{stack, kStackValues};
+      scan::reference::backward(loop, p.axis, p.reverse, p.key, lanes * share / shares, lanes * (share + 1) / shares,
+                                own);
+    }
+  };
+  cpu::for_each_range(stream, shares, loop.count() / shares * element_bytes, body);
 }
 
 // ---- Scan ----
@@ -160,7 +205,7 @@ struct ScanParts {
                                    std::span<const ElementKind> expected) noexcept {
     PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
     PLANCK_TRY(check_descriptor(kPlan, d, false));
-    return select_scan(kPlan, problem_of(d), stream, preference);
+    return select_scan(kPlan, problem_of(d), false, stream, preference);
   }
 
   static Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanArgs& a) noexcept {
@@ -195,6 +240,86 @@ struct ScanParts {
   }
 };
 
+void add_or_absent(StridedLoop& loop, const std::optional<AnyTensorRef>& view, ElementKind element) {
+  if (view) {
+    loop.add(*view);
+  } else {
+    loop.add_absent(element);
+  }
+}
+
+struct ScanBackwardParts {
+  static constexpr std::string_view kPlan = "ScanBackwardPlan";
+  static std::string_view name(const ScanDescriptor&) { return kPlan; }
+
+  static Result<PlanChoice> select(const Stream& stream, const ScanDescriptor& d, const PlanPreference& preference,
+                                   std::span<const ElementKind> expected) noexcept {
+    PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
+    PLANCK_TRY(ScanParts::check_descriptor(kPlan, d, true));
+    return select_scan(kPlan, problem_of(d), true, stream, preference);
+  }
+
+  static bool needs_x(const ScanDescriptor& d) {
+    return d.kind == ScanKind::Cumprod || d.kind == ScanKind::LogCumsumExp ||
+           (scan::is_extremum(d.kind) && !d.index_element);
+  }
+  static bool needs_y(const ScanDescriptor& d) {
+    return d.kind == ScanKind::LogCumsumExp && !looks_back(problem_of(d).key);
+  }
+
+  static Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanBackwardArgs& a) noexcept {
+    if (needs_x(d) && !a.x) return fail(Text::ArgumentMissing, {kPlan, "x", to_string(d.kind)});
+    if (needs_y(d) && !a.y) return fail(Text::ArgumentMissing, {kPlan, "y", to_string(d.kind)});
+    if (d.index_element && !a.indices) {
+      return fail(Text::ArgumentMissing, {kPlan, "indices", "a descriptor with index_element"});
+    }
+    if (!d.index_element && a.indices) {
+      return fail(Text::ArgumentUnexpected, {kPlan, "indices", "the descriptor has no index_element"});
+    }
+    PLANCK_TRY(checks.add({"dy", Role::Input, a.dy, d.element, &d.input_shape}));
+    if (a.x) PLANCK_TRY(checks.add({"x", Role::Input, *a.x, d.element, &d.input_shape}));
+    if (a.y) PLANCK_TRY(checks.add({"y", Role::Input, *a.y, d.element, &d.input_shape}));
+    if (a.indices) PLANCK_TRY(checks.add({"indices", Role::Input, *a.indices, *d.index_element, &d.input_shape}));
+    PLANCK_TRY(checks.add({"dx", Role::Output, a.dx, d.element, &d.input_shape}));
+    return checks.check_overlaps();
+  }
+
+  static void execute(const ScanDescriptor& d, const PlanChoice& choice, const Stream& stream,
+                      const Workspace& workspace, const ScanBackwardArgs& a) noexcept {
+    if (core::numel(d.input_shape) == 0) return;
+    const Problem p = problem_of(d);
+    if (d.kind == ScanKind::Cumsum) {
+      ScanDescriptor other = d;
+      other.reverse = !d.reverse;
+      return ScanParts::execute(other, choice, stream, workspace, {a.dy, a.dx, std::nullopt});
+    }
+    StridedLoop loop(d.input_shape);
+    loop.add(a.dy);
+    add_or_absent(loop, needs_x(d) ? a.x : std::nullopt, d.element);
+    add_or_absent(loop, needs_y(d) ? a.y : std::nullopt, d.element);
+    add_or_absent(loop, a.indices, ElementKind::S64);
+    loop.add(a.dx);
+    if (d.reverse) flip(loop, p.axis);
+    if (d.exclusive) {
+      // y[t + 1] is made of x[0] … x[t]: the inclusive pass with dy and y one place further on. Nothing uses the last
+      // x.
+      using namespace scan::reference;
+      const std::int64_t last = --loop.extent[p.axis];
+      StridedLoop unused = loop;
+      loop.operand[kDy].base += loop.operand[kDy].stride[p.axis];
+      if (needs_y(d)) loop.operand[kY].base += loop.operand[kY].stride[p.axis];
+      run_backward(p, choice, stream, workspace, loop);
+      unused.operand[kDx].base += last * unused.operand[kDx].stride[p.axis];
+      unused.extent[p.axis] = 1;
+      scan::with_element(d.element, [&]<class T>(T zero) {
+        core::for_each_index(unused, [&](const auto& cell) { cell(kDx).set(zero); });
+      });
+      return;
+    }
+    run_backward(p, choice, stream, workspace, loop);
+  }
+};
+
 // ---- LinearRecurrence ----
 
 struct LinearRecurrenceParts {
@@ -211,7 +336,7 @@ struct LinearRecurrenceParts {
                                    const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
     PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
     PLANCK_TRY(check_descriptor(kPlan, d));
-    return select_scan(kPlan, problem_of(d), stream, preference);
+    return select_scan(kPlan, problem_of(d), false, stream, preference);
   }
 
   static Shape initial_shape(const LinearRecurrenceDescriptor& d) {
@@ -250,9 +375,69 @@ struct LinearRecurrenceParts {
   }
 };
 
+struct LinearRecurrenceBackwardParts {
+  static constexpr std::string_view kPlan = "LinearRecurrenceBackwardPlan";
+  static std::string_view name(const LinearRecurrenceDescriptor&) { return kPlan; }
+
+  static Result<PlanChoice> select(const Stream& stream, const LinearRecurrenceDescriptor& d,
+                                   const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
+    PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
+    PLANCK_TRY(LinearRecurrenceParts::check_descriptor(kPlan, d));
+    return select_scan(kPlan, problem_of(d), true, stream, preference);
+  }
+
+  static Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d,
+                      const LinearRecurrenceBackwardArgs& a) noexcept {
+    if (!a.da && !a.db && !a.d_initial) return fail(Text::NoOutput, {kPlan, "da, db, d_initial"});
+    if (a.da && !a.h) return fail(Text::ArgumentMissing, {kPlan, "h", "da"});
+    if (a.da && d.initial && !a.initial) return fail(Text::ArgumentMissing, {kPlan, "initial", "da"});
+    if (!d.initial && (a.initial || a.d_initial)) {
+      return fail(Text::ArgumentUnexpected,
+                  {kPlan, a.initial ? "initial" : "d_initial", "the descriptor does not say initial"});
+    }
+    const Shape start = LinearRecurrenceParts::initial_shape(d);
+    PLANCK_TRY(checks.add({"dh", Role::Input, a.dh, d.element, &d.shape}));
+    PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.shape}));
+    if (a.h) PLANCK_TRY(checks.add({"h", Role::Input, *a.h, d.element, &d.shape}));
+    if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &start}));
+    if (a.da) PLANCK_TRY(checks.add({"da", Role::Output, *a.da, d.element, &d.shape}));
+    if (a.db) PLANCK_TRY(checks.add({"db", Role::Output, *a.db, d.element, &d.shape}));
+    if (a.d_initial) PLANCK_TRY(checks.add({"d_initial", Role::SummedOutput, *a.d_initial, d.element, &start}));
+    return checks.check_overlaps();
+  }
+
+  static void execute(const LinearRecurrenceDescriptor& d, const PlanChoice& choice, const Stream& stream,
+                      const Workspace& workspace, const LinearRecurrenceBackwardArgs& a) noexcept {
+    if (core::numel(d.shape) == 0) return zero_initial(d, a);
+    const Problem p = problem_of(d);
+    StridedLoop loop(d.shape);
+    loop.add(a.dh);
+    loop.add(a.a);
+    add_or_absent(loop, a.da ? a.h : std::nullopt, d.element);
+    add_or_absent(loop, a.da ? a.initial : std::nullopt, d.element);
+    add_or_absent(loop, a.da, d.element);
+    add_or_absent(loop, a.db, d.element);
+    add_or_absent(loop, a.d_initial, d.element);
+    if (d.reverse) flip(loop, p.axis);
+    run_backward(p, choice, stream, workspace, loop);
+  }
+
+ private:
+  /// No element uses the initial state.
+  static void zero_initial(const LinearRecurrenceDescriptor& d, const LinearRecurrenceBackwardArgs& a) {
+    if (!a.d_initial) return;
+    StridedLoop loop(a.d_initial->shape);
+    loop.add(*a.d_initial);
+    scan::with_element(
+        d.element, [&]<class T>(T zero) { core::for_each_index(loop, [&](const auto& cell) { cell(0).set(zero); }); });
+  }
+};
+
 }  // namespace
 
 PLANCK_DEFINE_OP(Scan)
+PLANCK_DEFINE_OP(ScanBackward)
 PLANCK_DEFINE_OP(LinearRecurrence)
+PLANCK_DEFINE_OP(LinearRecurrenceBackward)
 
 }  // namespace planck

@@ -1,6 +1,8 @@
 // The scans in scalar lanes, and from an operation's number to its scan.
 #pragma once
 
+#include <limits>
+
 #include "numerics/dispatch.hpp"
 #include "numerics/scalar_lanes.hpp"
 #include "scan/scan_ops.hpp"

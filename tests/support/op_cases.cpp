@@ -249,6 +249,50 @@ OpCase linear_recurrence_case(const cpu::KernelRow& row, const Shape& shape, int
   return c;
 }
 
+OpCase linear_recurrence_backward_case(const cpu::KernelRow& row, const Shape& shape, int axis, bool reverse) {
+  LinearRecurrenceDescriptor d{shape, axis, reverse, row.element, row.variant == 1};
+  OpCase c;
+  c.unit = 1;
+  for (const char* name : {"dh", "a", "h"}) c.tensors.push_back({name, row.element, shape, false, Values::Factors});
+  c.tensors.push_back({"da", row.element, shape, true});
+  c.tensors.push_back({"db", row.element, shape, true});
+  if (d.initial) {
+    Shape start = shape;
+    start[axis] = 1;
+    c.tensors.push_back({"initial", row.element, start, false, Values::Factors});
+    c.tensors.push_back({"d_initial", row.element, start, true, Values::Ordinary, true});
+  }
+  c.select = [d](const Stream& stream, const PlanPreference& preference) {
+    return bind<LinearRecurrenceBackwardOp>(stream, preference, d, [d](const Tensors& t) {
+      LinearRecurrenceBackwardArgs args{t[0], t[1], t[2], {}, t[3], t[4], {}};
+      if (d.initial) {
+        args.initial = t[5];
+        args.d_initial = t[6];
+      }
+      return args;
+    });
+  };
+  return c;
+}
+
+OpCase scan_backward_case(const cpu::KernelRow& row, const ScanDescriptor& d) {
+  const bool extremum = scan::is_extremum(d.kind);
+  OpCase c;
+  c.unit = 1;
+  c.tensors = {{"dy", row.element, d.input_shape, false, Values::Factors},
+               {"x", row.element, d.input_shape, false, extremum ? Values::Levels : Values::Factors},
+               {"y", row.element, d.input_shape, false, Values::Factors},
+               {"dx", row.element, d.input_shape, true}};
+  if (d.index_element) c.tensors.push_back({"indices", *d.index_element, d.input_shape, false});
+  c.select = [d](const Stream& stream, const PlanPreference& preference) {
+    return bind<ScanBackwardOp>(stream, preference, d, [d](const Tensors& t) {
+      return ScanBackwardArgs{t[0], t[3], t[1], t[2],
+                              d.index_element ? std::optional<AnyTensorRef>(t[4]) : std::nullopt};
+    });
+  };
+  return c;
+}
+
 OpCase scan_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast) {
   const auto kind = static_cast<ScanKind>(row.op);
   const int last = shape.rank() - 1;
@@ -256,11 +300,15 @@ OpCase scan_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadc
   const int axis = first_axis ? 0 : broadcast == Broadcast::Middle ? shape.rank() / 2 : last;
   const bool reverse =
       broadcast == Broadcast::Rows || broadcast == Broadcast::Scalar || broadcast == Broadcast::FirstChannel;
-  if (kind == ScanKind::LinearRecurrence) return linear_recurrence_case(row, shape, axis, reverse);
+  if (kind == ScanKind::LinearRecurrence) {
+    return row.backward ? linear_recurrence_backward_case(row, shape, axis, reverse)
+                        : linear_recurrence_case(row, shape, axis, reverse);
+  }
   const bool extremum = scan::is_extremum(kind);
   const bool exclusive = !extremum && (broadcast == Broadcast::Scalar || broadcast == Broadcast::Columns);
   ScanDescriptor d{kind,           shape, axis, reverse, row.element, exclusive, static_cast<ScanTies>(row.variant),
                    row.aux_element};
+  if (row.backward) return scan_backward_case(row, d);
   OpCase c;
   c.unit = 1;
   c.tensors = {{"x", row.element, shape, false, extremum ? Values::Levels : Values::Factors},
@@ -305,6 +353,7 @@ std::vector<cpu::KernelRow> kernel_list() {
 std::string name_of_scan(const cpu::KernelRow& row) {
   const auto kind = static_cast<ScanKind>(row.op);
   std::string name(to_string(kind));
+  if (row.backward) name += "Backward";
   name += '_';
   name += to_string(row.element);
   if (row.variant == 1) name += scan::is_extremum(kind) ? "_last" : "_initial";

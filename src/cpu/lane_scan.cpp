@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "cpu/parallel.hpp"
-#include "cpu/span_runner.hpp"
+#include "cpu/rectangle.hpp"
 #include "numerics/canonical_order.hpp"
 
 namespace planck::cpu {

@@ -4,52 +4,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cpu/rectangle.hpp"
+
 namespace planck::cpu {
 namespace {
 
 /// From this length on a row is worth a call of its own if that saves spreading its scale and zero point out.
 constexpr std::int64_t kSegmentColumns = 64;
-
-/// Copies a rows × columns rectangle of elements of type T, walking the source or destination along its
-/// smaller stride.
-template <class T>
-void copy_rectangle(const std::byte* from, std::int64_t from_row, std::int64_t from_column, std::byte* to,
-                    std::int64_t to_row, std::int64_t to_column, std::int64_t rows, std::int64_t columns) {
-  const std::int64_t by_rows = std::abs(from_row) + std::abs(to_row);
-  const std::int64_t by_columns = std::abs(from_column) + std::abs(to_column);
-  if (rows > 1 && by_rows < by_columns + static_cast<std::int64_t>(64 * sizeof(T)) &&
-      std::min(std::abs(from_row), std::abs(to_row)) == static_cast<std::int64_t>(sizeof(T))) {
-    std::swap(rows, columns);
-    std::swap(from_row, from_column);
-    std::swap(to_row, to_column);
-  }
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::byte* source = from + r * from_row;
-    std::byte* target = to + r * to_row;
-    for (std::int64_t c = 0; c < columns; ++c) {
-      std::memcpy(target + c * to_column, source + c * from_column, sizeof(T));
-    }
-  }
-}
-
-}  // namespace
-
-void copy_rectangle(std::int64_t size, const std::byte* from, std::int64_t from_row, std::int64_t from_column,
-                    std::byte* to, std::int64_t to_row, std::int64_t to_column, std::int64_t rows,
-                    std::int64_t columns) {
-  switch (size) {
-    case 1:
-      return copy_rectangle<std::uint8_t>(from, from_row, from_column, to, to_row, to_column, rows, columns);
-    case 2:
-      return copy_rectangle<std::uint16_t>(from, from_row, from_column, to, to_row, to_column, rows, columns);
-    case 4:
-      return copy_rectangle<std::uint32_t>(from, from_row, from_column, to, to_row, to_column, rows, columns);
-    default:
-      return copy_rectangle<std::uint64_t>(from, from_row, from_column, to, to_row, to_column, rows, columns);
-  }
-}
-
-namespace {
 
 /// n copies of the element at `from`.
 void repeat_element(std::int64_t size, const std::byte* from, std::byte* to, std::int64_t n) {

@@ -14,11 +14,6 @@
 
 namespace planck::cpu {
 
-/// Copies rows × columns elements of `size` bytes; strides in bytes.
-void copy_rectangle(std::int64_t size, const std::byte* from, std::int64_t from_row, std::int64_t from_column,
-                    std::byte* to, std::int64_t to_row, std::int64_t to_column, std::int64_t rows,
-                    std::int64_t columns);
-
 class SpanRunner {
  public:
   /// Elements of scratch per operand: a row, or a tile of kTileRows × kTileColumns.

@@ -12,7 +12,7 @@
 #include "core/reference_loop.hpp"
 #include "cpu/elementwise.hpp"
 #include "cpu/parallel.hpp"
-#include "cpu/span_runner.hpp"
+#include "cpu/rectangle.hpp"
 #include "cpu/sum_kernels.hpp"
 #include "numerics/dispatch.hpp"
 #include "quantize/dynamic_range_ops.hpp"

@@ -425,9 +425,8 @@ class CutScan {
 
 }  // namespace
 
-std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, int parts) noexcept {
-  // Many lanes keep all threads busy as they are.
-  if (lanes == 0 || length == 0 || lanes > 64 * kFewLanes) return 0;
+std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, int parts, int threads) noexcept {
+  if (lanes == 0 || length == 0 || lanes >= kFewLanes * threads) return 0;
   const Cut cut = choose_cut(length);
   if (cut.blocks == 0) return 0;
   const std::int64_t states = CutScan::states_needed(lanes, cut, parts);
@@ -444,9 +443,9 @@ void run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& 
   if (scan.reverse) position = {length - 1, -1, 0};
 
   const std::int64_t lanes = loop.extent[loop.rank - 2];
-  const std::int64_t units = rows / lanes * ceil_div(lanes, strip_width(scan, loop, lanes_are_contiguous(loop)));
+  const std::int64_t strips = rows / lanes * ceil_div(lanes, kFewLanes);  // the narrowest that are worth it
   const Cut cut = choose_cut(length);
-  if (cut.blocks > 0 && (lanes < kFewLanes || units < stream.threads())) {
+  if (cut.blocks > 0 && (lanes < kFewLanes || strips < stream.threads())) {
     const std::int64_t needed = CutScan::states_needed(rows, cut, scan.kernel.parts);
     alignas(8) std::byte stack[kStackStates * kPartBytes];
     const std::int64_t skipped = -reinterpret_cast<std::intptr_t>(workspace.data) & (kPartBytes - 1);

@@ -54,7 +54,7 @@ struct LaneScan {
 };
 
 /// Bytes that let a few long lanes be shared among threads; the engine is content with less.
-std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, int parts) noexcept;
+std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, int parts, int threads) noexcept;
 
 /// The output may be an input's view.
 void run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept;

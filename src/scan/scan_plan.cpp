@@ -61,6 +61,18 @@ bool looks_back(const scan::ScanKey& key) {
   return key.kind == ScanKind::Cumprod || scan::is_extremum(key.kind) || (key.kind == ScanKind::LogCumsumExp && !wide);
 }
 
+/// The parts of a forward scan's state.
+int parts_of(const scan::ScanKey& key) {
+  if (scan::is_extremum(key.kind)) return key.indices ? 2 : 1;
+  return key.kind == ScanKind::Cumsum || key.kind == ScanKind::Cumprod ? 1 : 2;
+}
+
+PrecisionGuarantee precision_of(const scan::ScanKey& key) {
+  PrecisionGuarantee guarantee = core::precision_of(key.element, true);
+  if (!is_float(key.element)) guarantee.accumulator = ElementKind::S64;
+  return guarantee;
+}
+
 Result<PlanChoice> select_scan(std::string_view plan, const Problem& p, bool backward, const Stream& stream,
                                const PlanPreference& preference) noexcept {
   core::KernelRequest request;
@@ -70,13 +82,13 @@ Result<PlanChoice> select_scan(std::string_view plan, const Problem& p, bool bac
   const std::int64_t length = p.shape[p.axis];
   const std::int64_t lanes = length == 0 ? 0 : core::numel(p.shape) / length;
   if (!backward || p.key.kind == ScanKind::Cumsum) {
-    request.workspace_bytes = cpu::lane_scan_workspace(lanes, length, cpu::kMaxScanParts);
+    request.workspace_bytes = cpu::lane_scan_workspace(lanes, length, parts_of(p.key), stream.threads());
   } else if (looks_back(p.key) && length > kStackValues) {
     // One lane for each thread.
     const std::int64_t at_once = std::min<std::int64_t>(lanes, stream.threads());
     request.workspace_bytes = static_cast<std::size_t>((at_once * length + 1) * kValueBytes);
   }
-  request.precision = core::precision_of(p.key.element, true);
+  request.precision = precision_of(p.key);
   return core::choose_kernel(request, stream, preference);
 }
 

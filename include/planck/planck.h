@@ -2,7 +2,7 @@
  *
  * Every operation X has planck_X_run, planck_X_can_implement and planck_X_workspace_size. All return 0 or a
  * planck_status; the text of this thread's last error is planck_last_error_message(). The meaning of every
- * field is that of the C++ struct of the same name (planck/quantize.hpp, planck/elementwise.hpp).
+ * field is that of the C++ struct of the same name (planck/quantize.hpp, planck/scan.hpp, planck/elementwise.hpp).
  */
 #ifndef PLANCK_PLANCK_H
 #define PLANCK_PLANCK_H
@@ -43,6 +43,14 @@ typedef enum planck_element {
 
 typedef enum planck_scale_form { PLANCK_DIVIDE = 0, PLANCK_RECIPROCAL = 1 } planck_scale_form;
 typedef enum planck_binary_kind { PLANCK_LERP = 31, PLANCK_ADD_SCALED = 1000 } planck_binary_kind;
+typedef enum planck_scan_kind {
+  PLANCK_CUMSUM = 0,
+  PLANCK_CUMPROD = 1,
+  PLANCK_CUMMAX = 2,
+  PLANCK_CUMMIN = 3,
+  PLANCK_LOG_CUMSUM_EXP = 4
+} planck_scan_kind;
+typedef enum planck_scan_ties { PLANCK_TIES_FIRST = 0, PLANCK_TIES_LAST = 1 } planck_scan_ties;
 typedef enum planck_device { PLANCK_CPU = 0, PLANCK_CUDA = 1 } planck_device;
 
 /* The buffer's length is not known: the view's span is not checked. For DLPack, which does not say. */
@@ -224,6 +232,40 @@ typedef struct planck_dynamic_range_quantize_args {
   const planck_tensor* row_sum;    /* s32 */
 } planck_dynamic_range_quantize_args;
 
+/* ---- scans ---- */
+
+typedef struct planck_scan_descriptor {
+  int32_t kind; /* planck_scan_kind */
+  planck_shape input_shape;
+  int32_t scan_axis; /* negative counts from the end */
+  int32_t reverse;
+  int32_t element;
+  int32_t exclusive; /* cumsum, cumprod and logcumsumexp */
+  int32_t ties;      /* planck_scan_ties: cummax and cummin */
+} planck_scan_descriptor;
+
+/* y may be the same view as x. */
+typedef struct planck_scan_args {
+  const planck_tensor* x;
+  const planck_tensor* y;
+  const planck_tensor* indices; /* cummax and cummin: s32 or s64, which its element says; NULL: not wanted */
+} planck_scan_args;
+
+typedef struct planck_linear_recurrence_descriptor {
+  planck_shape shape;
+  int32_t axis; /* negative counts from the end */
+  int32_t reverse;
+  int32_t element;
+} planck_linear_recurrence_descriptor;
+
+/* h may be the same view as a or b. */
+typedef struct planck_linear_recurrence_args {
+  const planck_tensor* a;
+  const planck_tensor* b;
+  const planck_tensor* initial; /* h[-1], with extent 1 along the axis; NULL: 0 */
+  const planck_tensor* h;
+} planck_linear_recurrence_args;
+
 /* ---- parameterised binary operations ---- */
 
 typedef struct planck_binary_param_descriptor {
@@ -272,6 +314,8 @@ PLANCK_DECLARE_C_OP(dequantize_backward);
 PLANCK_DECLARE_C_OP(fake_quantize);
 PLANCK_DECLARE_C_OP(fake_quantize_backward);
 PLANCK_DECLARE_C_OP(dynamic_range_quantize);
+PLANCK_DECLARE_C_OP(scan);
+PLANCK_DECLARE_C_OP(linear_recurrence);
 PLANCK_DECLARE_C_OP(binary_param);
 PLANCK_DECLARE_C_OP(binary_param_backward);
 

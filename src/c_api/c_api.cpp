@@ -211,6 +211,29 @@ DynamicRangeQuantizeArgs translate(Translator& t, const planck_dynamic_range_qua
           t.optional_tensor("zero_point", a.zero_point), t.optional_tensor("row_sum", a.row_sum)};
 }
 
+ScanDescriptor translate(Translator& t, const planck_scan_descriptor& d) noexcept {
+  return {static_cast<ScanKind>(d.kind),
+          t.shape("input_shape", d.input_shape),
+          d.scan_axis,
+          d.reverse != 0,
+          static_cast<ElementKind>(d.element),
+          d.exclusive != 0,
+          static_cast<ScanTies>(d.ties),
+          std::nullopt};
+}
+
+ScanArgs translate(Translator& t, const planck_scan_args& a) noexcept {
+  return {t.tensor("x", a.x), t.tensor("y", a.y), t.optional_tensor("indices", a.indices)};
+}
+
+LinearRecurrenceDescriptor translate(Translator& t, const planck_linear_recurrence_descriptor& d) noexcept {
+  return {t.shape("shape", d.shape), d.axis, d.reverse != 0, static_cast<ElementKind>(d.element), false};
+}
+
+LinearRecurrenceArgs translate(Translator& t, const planck_linear_recurrence_args& a) noexcept {
+  return {t.tensor("a", a.a), t.tensor("b", a.b), t.optional_tensor("initial", a.initial), t.tensor("h", a.h)};
+}
+
 BinaryParamDescriptor translate(Translator& t, const planck_binary_param_descriptor& d) noexcept {
   return {static_cast<BinaryKind>(d.kind),
           t.shape("shape", d.shape),
@@ -232,7 +255,7 @@ BinaryParamBackwardArgs translate(Translator& t, const planck_binary_param_backw
           t.optional_tensor("dw", a.dw)};
 }
 
-/// The kind of the scales: C sees descriptor and tensors together, so the tensors say it.
+/// The kind of the scales.
 template <class Args>
 std::optional<ElementKind> scale_element_of(const Args& args) noexcept {
   if constexpr (requires { args.scale.element; }) {
@@ -247,6 +270,16 @@ std::optional<ElementKind> scale_element_of(const Args& args) noexcept {
   }
 }
 
+/// What a C++ descriptor says about optional tensors: C sees descriptor and tensors together, so the tensors say it.
+template <class Descriptor, class Args>
+void complete(Descriptor& descriptor, const Args& args) noexcept {
+  if constexpr (requires { descriptor.scale_element; }) descriptor.scale_element = scale_element_of(args);
+  if constexpr (requires { descriptor.index_element; }) {
+    if (args.indices) descriptor.index_element = args.indices->element;
+  }
+  if constexpr (requires { descriptor.initial; }) descriptor.initial = args.initial.has_value();
+}
+
 /// Selects the plan for a C descriptor and calls body(stream, plan, args); args is translated if there is any.
 template <class Op, class CDescriptor, class CArgs, class Body>
 planck_status with_plan(std::string_view name, const CDescriptor* descriptor, const CArgs* args, bool needs_args,
@@ -259,9 +292,7 @@ planck_status with_plan(std::string_view name, const CDescriptor* descriptor, co
     typename Op::Args cpp_args;
     if (args != nullptr) cpp_args = translate(translator, *args);
     if (translator.error()) return report(*translator.error());
-    if constexpr (requires { cpp_descriptor.scale_element; }) {
-      if (args != nullptr) cpp_descriptor.scale_element = scale_element_of(cpp_args);
-    }
+    if (args != nullptr) complete(cpp_descriptor, cpp_args);
     const auto plan = Plan<Op>::select(stream, cpp_descriptor);
     if (!plan) return report(plan.error());
     return body(stream, *plan, cpp_args);
@@ -311,6 +342,8 @@ PLANCK_DEFINE_C_OP(dequantize_backward, DequantizeBackward)
 PLANCK_DEFINE_C_OP(fake_quantize, FakeQuantize)
 PLANCK_DEFINE_C_OP(fake_quantize_backward, FakeQuantizeBackward)
 PLANCK_DEFINE_C_OP(dynamic_range_quantize, DynamicRangeQuantize)
+PLANCK_DEFINE_C_OP(scan, Scan)
+PLANCK_DEFINE_C_OP(linear_recurrence, LinearRecurrence)
 PLANCK_DEFINE_C_OP(binary_param, BinaryParam)
 PLANCK_DEFINE_C_OP(binary_param_backward, BinaryParamBackward)
 

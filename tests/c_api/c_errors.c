@@ -271,12 +271,16 @@ void test_null_pointers(void) {
       .shape = {1, NULL}, .input_element = PLANCK_S8, .output_element = PLANCK_F32};
   planck_quantize_descriptor quantize = {
       .shape = {1, NULL}, .q_max = 7, .input_element = PLANCK_F32, .output_element = PLANCK_U8};
+  planck_scan_descriptor scan = {.kind = PLANCK_CUMSUM, .input_shape = {1, NULL}, .element = PLANCK_F32};
+  planck_linear_recurrence_descriptor recurrence = {.shape = {1, NULL}, .element = PLANCK_F32};
   planck_binary_param_descriptor binary = {PLANCK_LERP, {1, NULL}, PLANCK_F32, 0.5, NULL, NULL, NULL};
   size_t bytes;
   struct Good g;
 
   /* Null extents of a rank that needs some. */
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "shape,null", planck_fake_quantize_workspace_size(&fake, NULL, &bytes));
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "input_shape,null", planck_scan_workspace_size(&scan, NULL, &bytes));
+  scan.input_shape.extents = recurrence.shape.extents = kShape;
   fake.shape.extents = quantize.shape.extents = dequantize.shape.extents = binary.shape.extents = kShape;
 
   CHECK_NULLS(fake_quantize, "FakeQuantizePlan", &fake, "input");
@@ -285,6 +289,8 @@ void test_null_pointers(void) {
   CHECK_NULLS(quantize_backward, "QuantizeBackwardPlan", &quantize, "input");
   CHECK_NULLS(dequantize, "DequantizePlan", &dequantize, "input");
   CHECK_NULLS(dequantize_backward, "DequantizeBackwardPlan", &dequantize, "d_output");
+  CHECK_NULLS(scan, "ScanPlan", &scan, "to x is null");
+  CHECK_NULLS(linear_recurrence, "LinearRecurrencePlan", &recurrence, "to a is null");
   CHECK_NULLS(binary_param, "BinaryParamPlan", &binary, "to a is null");
   CHECK_NULLS(binary_param_backward, "BinaryParamBackwardPlan", &binary, "dy");
 

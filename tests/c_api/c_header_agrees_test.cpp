@@ -17,6 +17,8 @@ using planck::Device;
 using planck::ElementKind;
 using planck::ErrorKind;
 using planck::ScaleForm;
+using planck::ScanKind;
+using planck::ScanTies;
 
 static_assert(same(PLANCK_OK, 0));
 static_assert(same(PLANCK_MISALIGNED_OPERAND, ErrorKind::MisalignedOperand));
@@ -41,6 +43,13 @@ static_assert(same(PLANCK_PER_TENSOR, planck::Granularity(planck::PerTensor{}).i
 static_assert(same(PLANCK_PER_CHANNEL, planck::Granularity(planck::PerChannel{}).index()));
 static_assert(same(PLANCK_PER_TOKEN, planck::Granularity(planck::PerToken{}).index()));
 static_assert(same(PLANCK_PER_GROUP, planck::Granularity(planck::PerGroup{}).index()));
+static_assert(same(PLANCK_CUMSUM, ScanKind::Cumsum));
+static_assert(same(PLANCK_CUMPROD, ScanKind::Cumprod));
+static_assert(same(PLANCK_CUMMAX, ScanKind::Cummax));
+static_assert(same(PLANCK_CUMMIN, ScanKind::Cummin));
+static_assert(same(PLANCK_LOG_CUMSUM_EXP, ScanKind::LogCumsumExp));
+static_assert(same(PLANCK_TIES_FIRST, ScanTies::First));
+static_assert(same(PLANCK_TIES_LAST, ScanTies::Last));
 static_assert(same(PLANCK_LERP, BinaryKind::Lerp));
 static_assert(same(PLANCK_ADD_SCALED, BinaryKind::AddScaled));
 static_assert(same(PLANCK_CPU, Device::Cpu));

@@ -1,8 +1,8 @@
 /* A C11 program that uses every function of planck.h, the way a caller with nothing but a C compiler would.
  *
  * This file has main, the checks' bookkeeping and the quantise family per tensor; c_quantize.c has its other
- * granularities, c_binary_param.c the binary family and streams, c_errors.c every status code and the messages. Prints
- * "N passed, M failed".
+ * granularities, c_scan.c the scans, c_binary_param.c the binary family and streams, c_errors.c every status code and
+ * the messages. Prints "N passed, M failed".
  */
 #include <math.h>
 #include <stdio.h>
@@ -221,6 +221,7 @@ int main(void) {
   CHECK(planck_last_backend_code() == 0);
   test_quantize();
   test_granularities();
+  test_scans();
   test_binary_param();
   test_streams();
   test_errors();

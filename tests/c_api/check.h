@@ -30,6 +30,7 @@ planck_shape shape_of(int32_t rank, const int64_t* extents);
 
 void test_quantize(void);
 void test_granularities(void);
+void test_scans(void);
 void test_binary_param(void);
 void test_streams(void);
 void test_errors(void);

@@ -10,8 +10,10 @@ import os
 import numpy as np
 import torch
 
-F16, BF16, F32, F64, S8, U8, S32 = range(7)
+F16, BF16, F32, F64, S8, U8, S32, S64 = range(8)
 DIVIDE, RECIPROCAL = 0, 1
+CUMSUM, CUMPROD, CUMMAX, CUMMIN, LOG_CUMSUM_EXP = range(5)
+TIES_FIRST, TIES_LAST = 0, 1
 LERP, ADD_SCALED = 31, 1000
 CAPACITY_UNKNOWN = 2**63 - 1
 
@@ -89,6 +91,23 @@ class FakeQuantizeBackwardArgs(ctypes.Structure):
                 ("d_scale", _tensor_p), ("d_zero_point", _tensor_p), ("grad_factor", _f64)]
 
 
+class ScanDescriptor(ctypes.Structure):
+    _fields_ = [("kind", _i32), ("input_shape", Shape), ("scan_axis", _i32), ("reverse", _i32), ("element", _i32),
+                ("exclusive", _i32), ("ties", _i32)]
+
+
+class ScanArgs(ctypes.Structure):
+    _fields_ = [(name, _tensor_p) for name in ("x", "y", "indices")]
+
+
+class LinearRecurrenceDescriptor(ctypes.Structure):
+    _fields_ = [("shape", Shape), ("axis", _i32), ("reverse", _i32), ("element", _i32)]
+
+
+class LinearRecurrenceArgs(ctypes.Structure):
+    _fields_ = [(name, _tensor_p) for name in ("a", "b", "initial", "h")]
+
+
 class BinaryParamDescriptor(ctypes.Structure):
     _fields_ = [("kind", _i32), ("shape", Shape), ("element", _i32), ("param", _f64), ("weight_shape", _shape_p),
                 ("a_shape", _shape_p), ("b_shape", _shape_p)]
@@ -112,9 +131,9 @@ _library = ctypes.CDLL(os.environ["PLANCK_LIBRARY"])
 _library.planck_last_error_message.restype = ctypes.c_char_p
 
 _NUMPY_ELEMENTS = {"float16": F16, "uint16": BF16, "float32": F32, "float64": F64, "int8": S8, "uint8": U8,
-                   "int32": S32}
+                   "int32": S32, "int64": S64}
 _TORCH_ELEMENTS = {torch.float16: F16, torch.bfloat16: BF16, torch.float32: F32, torch.float64: F64,
-                   torch.int8: S8, torch.uint8: U8, torch.int32: S32}
+                   torch.int8: S8, torch.uint8: U8, torch.int32: S32, torch.int64: S64}
 
 
 def element_of(x):
@@ -235,6 +254,21 @@ def dequantize_backward(dy, scale, codes=S8, granularity=PER_TENSOR):
     _run("dequantize_backward", descriptor,
          DequantizeBackwardArgs(*_number_or_tensor(scale, 0.0), _tensor(dy), _tensor(dq)))
     return dq
+
+
+def scan(kind, x, axis=-1, reverse=False, exclusive=False, ties=TIES_FIRST, indices=None, out=None):
+    """y; with indices, an s32 or s64 tensor that is written, for running maxima and minima."""
+    y = empty(x.shape, x) if out is None else out
+    _run("scan", ScanDescriptor(kind, shape_struct(x.shape), axis, reverse, element_of(x), exclusive, ties),
+         ScanArgs(_tensor(x), _tensor(y), _tensor(indices)))
+    return y
+
+
+def linear_recurrence(a, b, initial=None, axis=-1, reverse=False, out=None):
+    h = empty(a.shape, a) if out is None else out
+    _run("linear_recurrence", LinearRecurrenceDescriptor(shape_struct(a.shape), axis, reverse, element_of(a)),
+         LinearRecurrenceArgs(_tensor(a), _tensor(b), _tensor(initial), _tensor(h)))
+    return h
 
 
 def _binary_descriptor(kind, shape, element, a_shape, b_shape, weight):

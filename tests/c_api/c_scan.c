@@ -1,0 +1,298 @@
+/* Scans and linear recurrences through the C ABI: every kind, both directions, the optional tensors, long axes with
+ * their workspace, and what is refused.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+static const int64_t kShape[] = {2, 4};
+
+/* Two rows of four, scanned along axis 1; each test changes what it is about. */
+struct Rows {
+  float x[8];
+  float y[8];
+  planck_tensor in;
+  planck_tensor out;
+  planck_scan_descriptor d;
+  planck_scan_args a;
+};
+
+static void make_rows(struct Rows* r, int32_t kind) {
+  static const float x[8] = {1.0F, 3.0F, 3.0F, 2.0F, 4.0F, -1.0F, 0.5F, 4.0F};
+  int i;
+  memcpy(r->x, x, sizeof x);
+  for (i = 0; i < 8; ++i) r->y[i] = 77.0F;
+  r->in = packed(r->x, PLANCK_F32, 2, kShape, 8);
+  r->out = packed(r->y, PLANCK_F32, 2, kShape, 8);
+  r->d =
+      (planck_scan_descriptor){.kind = kind, .input_shape = shape_of(2, kShape), .scan_axis = 1, .element = PLANCK_F32};
+  r->a = (planck_scan_args){.x = &r->in, .y = &r->out};
+}
+
+static void test_sums_and_products(void) {
+  const float sum[8] = {1.0F, 4.0F, 7.0F, 9.0F, 4.0F, 3.0F, 3.5F, 7.5F};
+  const float reverse_sum[8] = {9.0F, 8.0F, 5.0F, 2.0F, 7.5F, 3.5F, 4.5F, 4.0F};
+  const float columns[8] = {1.0F, 3.0F, 3.0F, 2.0F, 5.0F, 2.0F, 3.5F, 6.0F};
+  const float product_before[8] = {1.0F, 1.0F, 3.0F, 9.0F, 1.0F, 4.0F, -4.0F, -2.0F};
+  struct Rows r;
+  size_t bytes = 1;
+
+  make_rows(&r, PLANCK_CUMSUM);
+  CHECK_OK(planck_scan_workspace_size(&r.d, NULL, &bytes));
+  CHECK(bytes == 0);
+  CHECK_OK(planck_scan_can_implement(&r.d, &r.a, NULL));
+  CHECK(r.y[0] == 77.0F);
+  CHECK_OK(planck_scan_run(&r.d, &r.a, NULL, 0, NULL));
+  CHECK_ARRAY(sum, r.y);
+  r.d.scan_axis = -2;
+  CHECK_OK(planck_scan_run(&r.d, &r.a, NULL, 0, NULL));
+  CHECK_ARRAY(columns, r.y);
+  r.d.scan_axis = -1;
+  r.d.reverse = 1;
+  CHECK_OK(planck_scan_run(&r.d, &r.a, NULL, 0, NULL));
+  CHECK_ARRAY(reverse_sum, r.y);
+
+  make_rows(&r, PLANCK_CUMPROD);
+  r.d.exclusive = 1;
+  CHECK_OK(planck_scan_run(&r.d, &r.a, NULL, 0, NULL));
+  CHECK_ARRAY(product_before, r.y);
+  r.a.y = &r.in; /* in place */
+  CHECK_OK(planck_scan_run(&r.d, &r.a, NULL, 0, NULL));
+  CHECK_ARRAY(product_before, r.x);
+}
+
+static void test_log_sum_exp(void) {
+  struct Rows r;
+  int i;
+  make_rows(&r, PLANCK_LOG_CUMSUM_EXP);
+  for (i = 0; i < 8; ++i) r.x[i] = 0.0F;
+  r.x[4] = -INFINITY;
+  CHECK_OK(planck_scan_run(&r.d, &r.a, NULL, 0, NULL));
+  CHECK(r.y[0] == 0.0F && fabs(r.y[3] - log(4.0)) < 1e-6);
+  CHECK(r.y[4] == -INFINITY && r.y[5] == 0.0F);
+}
+
+static void test_integers(void) {
+  static const int64_t shape[] = {3};
+  int32_t narrow[3] = {INT32_MAX, 1, 1};
+  int64_t wide[3] = {INT64_MAX, 2, 3};
+  const int32_t narrow_sum[3] = {INT32_MAX, INT32_MIN, INT32_MIN + 1};
+  const int64_t wide_product[3] = {INT64_MAX, -2, -6};
+  int32_t narrow_y[3];
+  int64_t wide_y[3];
+  planck_tensor x = packed(narrow, PLANCK_S32, 1, shape, 3);
+  planck_tensor y = packed(narrow_y, PLANCK_S32, 1, shape, 3);
+  planck_scan_descriptor d = {.kind = PLANCK_CUMSUM, .input_shape = shape_of(1, shape), .element = PLANCK_S32};
+  planck_scan_args a = {.x = &x, .y = &y};
+  CHECK_OK(planck_scan_run(&d, &a, NULL, 0, NULL));
+  CHECK_ARRAY(narrow_sum, narrow_y);
+  x = packed(wide, PLANCK_S64, 1, shape, 3);
+  y = packed(wide_y, PLANCK_S64, 1, shape, 3);
+  d.kind = PLANCK_CUMPROD;
+  d.element = PLANCK_S64;
+  CHECK_OK(planck_scan_run(&d, &a, NULL, 0, NULL));
+  CHECK_ARRAY(wide_product, wide_y);
+  d.kind = PLANCK_LOG_CUMSUM_EXP;
+  CHECK_STATUS(PLANCK_UNSUPPORTED, "ScanPlan,element,s64", planck_scan_run(&d, &a, NULL, 0, NULL));
+}
+
+/* The indices tensor alone says whether indices are wanted, and of which kind. */
+static void test_extrema(void) {
+  const float largest[8] = {1.0F, 3.0F, 3.0F, 3.0F, 4.0F, 4.0F, 4.0F, 4.0F};
+  const float smallest[8] = {1.0F, 1.0F, 1.0F, 1.0F, 4.0F, -1.0F, -1.0F, -1.0F};
+  const int64_t first[8] = {0, 1, 1, 1, 0, 0, 0, 0};
+  const int32_t last[8] = {0, 1, 2, 2, 0, 0, 0, 3};
+  int64_t wide[8];
+  int32_t narrow[8];
+  planck_tensor wide_out = packed(wide, PLANCK_S64, 2, kShape, 8);
+  planck_tensor narrow_out = packed(narrow, PLANCK_S32, 2, kShape, 8);
+  struct Rows r;
+
+  make_rows(&r, PLANCK_CUMMIN);
+  CHECK_OK(planck_scan_run(&r.d, &r.a, NULL, 0, NULL));
+  CHECK_ARRAY(smallest, r.y);
+
+  make_rows(&r, PLANCK_CUMMAX);
+  r.a.indices = &wide_out;
+  CHECK_OK(planck_scan_can_implement(&r.d, &r.a, NULL));
+  CHECK_OK(planck_scan_run(&r.d, &r.a, NULL, 0, NULL));
+  CHECK_ARRAY(largest, r.y);
+  CHECK_ARRAY(first, wide);
+  r.a.indices = &narrow_out;
+  r.d.ties = PLANCK_TIES_LAST;
+  CHECK_OK(planck_scan_run(&r.d, &r.a, NULL, 0, NULL));
+  CHECK_ARRAY(largest, r.y);
+  CHECK_ARRAY(last, narrow);
+}
+
+/* Checks run and can_implement alike, and that nothing was written. */
+#define CHECK_SPOILT(status, words)                                           \
+  do {                                                                        \
+    CHECK_STATUS(status, words, planck_scan_run(&r.d, &r.a, NULL, 0, NULL));  \
+    CHECK_STATUS(status, words, planck_scan_can_implement(&r.d, &r.a, NULL)); \
+    CHECK(r.y[0] == 77.0F && r.y[7] == 77.0F);                                \
+    make_rows(&r, PLANCK_CUMMAX);                                             \
+  } while (0)
+
+static void test_scan_errors(void) {
+  static const int64_t other[] = {4, 2};
+  static const int64_t huge[] = {2, ((int64_t)1 << 31) + 1};
+  int64_t at[8];
+  planck_tensor indices = packed(at, PLANCK_S64, 2, kShape, 8);
+  size_t bytes = 5;
+  struct Rows r;
+  make_rows(&r, PLANCK_CUMMAX);
+
+  r.d.scan_axis = 2;
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,scan_axis = 2,[2");
+  r.d.scan_axis = -3;
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,scan_axis = -3,[2");
+  r.d.ties = 2;
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,ties = 2");
+  r.d.ties = -1;
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,ties = -1");
+  r.d.exclusive = 1;
+  CHECK_SPOILT(PLANCK_UNSUPPORTED, "ScanPlan,Cummax,exclusive");
+  r.d.kind = 5;
+  CHECK_SPOILT(PLANCK_UNSUPPORTED, "ScanPlan,kind = 5");
+  r.d.kind = -1;
+  CHECK_SPOILT(PLANCK_UNSUPPORTED, "ScanPlan,kind = -1");
+  r.d.kind = 1000; /* LinearRecurrence has a function of its own */
+  CHECK_SPOILT(PLANCK_UNSUPPORTED, "ScanPlan,kind = 1000");
+  r.d.element = PLANCK_U8;
+  CHECK_SPOILT(PLANCK_UNSUPPORTED, "ScanPlan,element,u8");
+  r.d.element = PLANCK_F64;
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,x,f32,f64");
+  r.d.input_shape = shape_of(2, other);
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,x,[2,[4");
+  r.d.input_shape = shape_of(0, NULL);
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,scan_axis = 1,[]");
+  r.d.input_shape.rank = 9;
+  CHECK_SPOILT(PLANCK_UNSUPPORTED, "ScanPlan,input_shape,rank 9");
+  r.a.y = NULL;
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,to y is null");
+  r.in.data = NULL;
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,x,8 elements,null");
+
+  r.a.indices = &indices;
+  r.d.kind = PLANCK_CUMSUM;
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,index_element,only Cummax and Cummin");
+  r.a.indices = &indices;
+  indices.element = PLANCK_F32;
+  CHECK_SPOILT(PLANCK_UNSUPPORTED, "ScanPlan,index_element,f32");
+  indices.element = PLANCK_S64;
+  indices.data = NULL;
+  r.a.indices = &indices;
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,indices,null");
+  indices.data = r.x;
+  indices.element = PLANCK_S32;
+  r.a.indices = &indices;
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,indices,share memory with x");
+  indices.data = at;
+  r.a.indices = &indices;
+  r.d.input_shape = shape_of(2, huge);
+  CHECK_SPOILT(PLANCK_INVALID_PROBLEM, "ScanPlan,s32,2147483649");
+
+  r.d.scan_axis = 7;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "scan_axis = 7", planck_scan_workspace_size(&r.d, NULL, &bytes));
+  CHECK(bytes == 5);
+}
+
+/* A few long rows are scanned in pieces, which need memory for what each passes on. */
+static void test_long_rows(void) {
+  enum { ROWS = 8, LENGTH = 1 << 16, COUNT = ROWS * LENGTH };
+  static const int64_t shape[] = {ROWS, LENGTH};
+  static float x_data[COUNT], y_data[COUNT];
+  planck_tensor x = packed(x_data, PLANCK_F32, 2, shape, COUNT);
+  planck_tensor y = packed(y_data, PLANCK_F32, 2, shape, COUNT);
+  planck_scan_descriptor d = {
+      .kind = PLANCK_CUMSUM, .input_shape = shape_of(2, shape), .scan_axis = 1, .element = PLANCK_F32};
+  planck_scan_args a = {.x = &x, .y = &y};
+  size_t bytes = 0;
+  char* workspace;
+  int wrong = 0;
+  int i;
+  for (i = 0; i < COUNT; ++i) x_data[i] = 1.0F;
+  CHECK_OK(planck_scan_workspace_size(&d, NULL, &bytes));
+  CHECK(bytes > 0);
+  workspace = malloc(bytes + 1);
+  CHECK(workspace != NULL);
+  if (workspace == NULL) return;
+  CHECK_STATUS(PLANCK_WORKSPACE_TOO_SMALL, "ScanPlan,workspace", planck_scan_run(&d, &a, workspace, bytes - 1, NULL));
+  CHECK(y_data[0] == 0.0F && y_data[COUNT - 1] == 0.0F);
+  CHECK_OK(planck_scan_run(&d, &a, workspace, bytes, NULL));
+  for (i = 0; i < COUNT; ++i) wrong += y_data[i] != (float)(i % LENGTH + 1);
+  CHECK(wrong == 0);
+  /* Any alignment will do. */
+  memset(y_data, 0, sizeof y_data);
+  CHECK_OK(planck_scan_run(&d, &a, workspace + 1, bytes, NULL));
+  CHECK(y_data[LENGTH - 1] == (float)LENGTH && y_data[COUNT - 1] == (float)LENGTH);
+  free(workspace);
+}
+
+static void test_linear_recurrence(void) {
+  static const int64_t shape[] = {3, 2};
+  static const int64_t one_row[] = {1, 2};
+  static const int64_t one_column[] = {3, 1};
+  double a_data[6] = {2.0, -1.0, 3.0, 0.5, 4.0, 8.0};
+  double b_data[6] = {1.0, 1.0, 1.0, 2.0, 1.0, 3.0};
+  double start_data[2] = {10.0, -2.0};
+  double h_data[6];
+  const double from_zero[6] = {1.0, 1.0, 4.0, 2.5, 17.0, 23.0};
+  const double from_start[6] = {21.0, 3.0, 64.0, 3.5, 257.0, 31.0};
+  const double from_the_end[6] = {9.0, -2.5, 4.0, 3.5, 1.0, 3.0};
+  planck_tensor a = packed(a_data, PLANCK_F64, 2, shape, 6);
+  planck_tensor b = packed(b_data, PLANCK_F64, 2, shape, 6);
+  planck_tensor start = packed(start_data, PLANCK_F64, 2, one_row, 2);
+  planck_tensor h = packed(h_data, PLANCK_F64, 2, shape, 6);
+  planck_linear_recurrence_descriptor d = {.shape = shape_of(2, shape), .axis = 0, .element = PLANCK_F64};
+  planck_linear_recurrence_args args = {.a = &a, .b = &b, .h = &h};
+  size_t bytes = 1;
+
+  CHECK_OK(planck_linear_recurrence_workspace_size(&d, NULL, &bytes));
+  CHECK(bytes == 0);
+  CHECK_OK(planck_linear_recurrence_can_implement(&d, &args, NULL));
+  CHECK_OK(planck_linear_recurrence_run(&d, &args, NULL, 0, NULL));
+  CHECK_ARRAY(from_zero, h_data);
+  args.initial = &start;
+  CHECK_OK(planck_linear_recurrence_run(&d, &args, NULL, 0, NULL));
+  CHECK_ARRAY(from_start, h_data);
+  args.initial = NULL;
+  d.axis = -2;
+  d.reverse = 1;
+  CHECK_OK(planck_linear_recurrence_run(&d, &args, NULL, 0, NULL));
+  CHECK_ARRAY(from_the_end, h_data);
+
+  memset(h_data, 0, sizeof h_data);
+  d.axis = 2;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,axis = 2,[3",
+               planck_linear_recurrence_run(&d, &args, NULL, 0, NULL));
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,axis = 2,[3",
+               planck_linear_recurrence_workspace_size(&d, NULL, &bytes));
+  d.axis = 0;
+  d.element = PLANCK_S32;
+  CHECK_STATUS(PLANCK_UNSUPPORTED, "LinearRecurrencePlan,element,s32",
+               planck_linear_recurrence_can_implement(&d, &args, NULL));
+  d.element = PLANCK_F64;
+  start.shape = one_column;
+  args.initial = &start;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,initial,[3",
+               planck_linear_recurrence_run(&d, &args, NULL, 0, NULL));
+  args.initial = NULL;
+  args.b = NULL;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,to b is null",
+               planck_linear_recurrence_run(&d, &args, NULL, 0, NULL));
+  CHECK(h_data[0] == 0.0 && h_data[5] == 0.0);
+}
+
+void test_scans(void) {
+  test_sums_and_products();
+  test_log_sum_exp();
+  test_integers();
+  test_extrema();
+  test_scan_errors();
+  test_long_rows();
+  test_linear_recurrence();
+}

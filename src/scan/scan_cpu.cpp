@@ -41,8 +41,8 @@ class ScalarLanes {
     }
     if (!s.first) state = Scan::combine(get(s.own, i, s.part_stride), state);
     put(state, s.own, i, s.part_stride);
-    if (s.before != nullptr) state = Scan::combine(get(s.before, i, s.part_stride), state);
     if (s.output == nullptr) return;
+    if (s.before != nullptr) state = Scan::combine(get(s.before, i, s.part_stride), state);
     static_cast<T*>(s.output)[i] = stored(Scan::project(state));
     if constexpr (!std::is_void_v<Index>) static_cast<Index*>(s.indices)[i] = static_cast<Index>(Scan::position(state));
   }
@@ -73,47 +73,65 @@ class ScalarLanes {
 };
 
 #if PLANCK_SCAN_VECTORS
-/// Two registers of f64 lanes at a time: as many as one of f32.
+/// Four registers of f64 lanes at a time, as many as two of f32, each step of the scan for all four before the next:
+/// a chain of exponentials is long, and processors look only so far ahead for something else to do.
 template <class Scan, class T, class Index>
 class VectorLanes {
  public:
   using V = Vec<double>;
   using State = typename Scan::State;
 
-  static PLANCK_MATH std::int64_t lanes() { return 2 * half(); }
+  static PLANCK_MATH std::int64_t lanes() { return kRegisters * half(); }
 
   static PLANCK_MATH void step(const LaneStep& s, std::int64_t i) {
-    V x[Scan::kInputs][2];
-    for (int k = 0; k < Scan::kInputs; ++k) load(static_cast<const T*>(s.input[k]) + i, x[k]);
-    V y[2];
-    for (int h = 0; h < 2; ++h) {
-      const std::int64_t lane = i + h * half();
-      V in[Scan::kInputs];
-      for (int k = 0; k < Scan::kInputs; ++k) in[k] = x[k][h];
-      State state = Scan::lift(in, position(s, lane));
-      if constexpr (requires { Scan::begin(in); }) {
-        if (s.begin) state = Scan::begin(in);
-      }
-      if (!s.first) state = Scan::combine(get(s.own, lane, s.part_stride), state);
-      put(state, s.own, lane, s.part_stride);
-      if (s.before != nullptr) state = Scan::combine(get(s.before, lane, s.part_stride), state);
-      y[h] = Scan::project(state);
-      if constexpr (!std::is_void_v<Index>) {
-        if (s.output != nullptr) store_index(Scan::position(state), static_cast<Index*>(s.indices) + lane);
+    V x[kRegisters][Scan::kInputs];
+    for (int k = 0; k < Scan::kInputs; ++k) {
+      for (int r = 0; r < kRegisters; r += 2) {
+        V pair[2];
+        load(static_cast<const T*>(s.input[k]) + i + r * half(), pair);
+        x[r][k] = pair[0];
+        x[r + 1][k] = pair[1];
       }
     }
-    if (s.output != nullptr) store(y, static_cast<T*>(s.output) + i);
+    State state[kRegisters];
+    for (int r = 0; r < kRegisters; ++r) {
+      state[r] = Scan::lift(x[r], position(s, i + r * half()));
+      if constexpr (requires { Scan::begin(x[r]); }) {
+        if (s.begin) state[r] = Scan::begin(x[r]);
+      }
+    }
+    if (!s.first) {
+      for (int r = 0; r < kRegisters; ++r) {
+        state[r] = Scan::combine(get(s.own, i + r * half(), s.part_stride), state[r]);
+      }
+    }
+    for (int r = 0; r < kRegisters; ++r) put(state[r], s.own, i + r * half(), s.part_stride);
+    if (s.output == nullptr) return;
+    if (s.before != nullptr) {
+      for (int r = 0; r < kRegisters; ++r) {
+        state[r] = Scan::combine(get(s.before, i + r * half(), s.part_stride), state[r]);
+      }
+    }
+    V y[kRegisters];
+    for (int r = 0; r < kRegisters; ++r) y[r] = Scan::project(state[r]);
+    for (int r = 0; r < kRegisters; r += 2) store(y + r, static_cast<T*>(s.output) + i + r * half());
+    if constexpr (!std::is_void_v<Index>) {
+      for (int r = 0; r < kRegisters; ++r) {
+        store_index(Scan::position(state[r]), static_cast<Index*>(s.indices) + i + r * half());
+      }
+    }
   }
 
   static PLANCK_MATH void combine(std::byte* into, const std::byte* left, const std::byte* right, std::int64_t i,
                                   std::int64_t part_stride) {
-    for (int h = 0; h < 2; ++h) {
-      const std::int64_t lane = i + h * half();
+    for (int r = 0; r < kRegisters; ++r) {
+      const std::int64_t lane = i + r * half();
       put(Scan::combine(get(left, lane, part_stride), get(right, lane, part_stride)), into, lane, part_stride);
     }
   }
 
  private:
+  static constexpr int kRegisters = 4;
   static PLANCK_MATH std::int64_t half() { return static_cast<std::int64_t>(hn::Lanes(Tag<double>())); }
 
   static PLANCK_MATH V position(const LaneStep& s, std::int64_t lane) {

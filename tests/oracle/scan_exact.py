@@ -1,4 +1,4 @@
-"""What the scan tests and bench/scan_accuracy.py share: exact prefixes of one lane, and the cases of the accuracy table.
+"""What the scan tests and bench/scan_accuracy.py share: exact prefixes of one lane, and the accuracy table's cases.
 
 An exact number is a pair (high, low) of f64 arrays: high is it rounded, low the rest, again rounded. The error of a
 result near high is then (result - high) - low, whose first difference is exact.
@@ -65,7 +65,7 @@ def sum_bound(exact, magnitudes, dtype):
 
 
 def log_sum_exp_bound(exact, largest, dtype):
-    """SPEC section 4 for f32. For f64, whose own sums and exponentials show, 6 * 2^-53 of the same: 3.2 was measured."""
+    """SPEC section 4 for f32. For f64, whose own sums and exponentials show, 6 * 2^-53 of the same; measured: 3.2."""
     unit = 6 * 2.0**-53 if dtype == torch.float64 else 4 * 2.0**-24
     narrow = 0.5 * ulp(exact[0], dtype) if dtype in (torch.float16, torch.bfloat16) else 0.0
     return unit * np.maximum(1, np.maximum(np.abs(exact[0]), np.abs(largest))) + narrow
@@ -77,7 +77,7 @@ def _ramp(count, step):
     return high, np.zeros_like(high)
 
 
-def accuracy_cases(count=1 << 18):
+def accuracy_cases(count=1 << 17):
     """name: (a torch tensor, its exact prefix sums, the sums of its magnitudes)."""
     random = rng(70)
     normal = random.standard_normal(count).astype(np.float32)

@@ -99,7 +99,7 @@ def test_every_axis_and_layout(kind, dtype):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("reverse, exclusive", [(False, False), (True, False), (False, True), (True, True)])
 def test_layouts_near_torch(dtype, layout, reverse, exclusive):
-    """All options in all layouts, every lane: torch in f64, flipped and shifted, with room for both sides' roundings."""
+    """All options in all layouts, every lane: torch in f64, flipped and shifted, with room for both roundings."""
     for seed, shape in enumerate([(70,), (9, 70), (70, 9), (4, 21, 5)]):
         for axis in range(len(shape)):
             for kind, function in ((planck.CUMSUM, torch.cumsum), (planck.CUMPROD, torch.cumprod),

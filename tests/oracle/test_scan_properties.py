@@ -1,4 +1,4 @@
-"""What scans promise bit for bit, on drawn shapes, axes and numbers, and on a few long ones that are cut into pieces."""
+"""What scans promise bit for bit, on drawn shapes, axes and numbers, and on a few long ones that are cut to pieces."""
 
 import numpy as np
 import planck_c as planck
@@ -73,7 +73,8 @@ def long_problems():
     for seed, (shape, axis) in enumerate(LONG):
         for kind in FLOAT_KINDS:
             dtype = DTYPES[(seed + kind) % len(DTYPES)]
-            yield pytest.param((kind, shape, axis, dtype, seed), id=f"{kind}-{'x'.join(map(str, shape))}-{str(dtype)[6:]}")
+            name = f"{kind}-{'x'.join(map(str, shape))}-{str(dtype)[6:]}"
+            yield pytest.param((kind, shape, axis, dtype, seed), id=name)
 
 
 def check_reverse(problem):

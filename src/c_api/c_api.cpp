@@ -280,6 +280,15 @@ void complete(Descriptor& descriptor, const Args& args) noexcept {
   if constexpr (requires { descriptor.initial; }) descriptor.initial = args.initial.has_value();
 }
 
+/// The same without tensors, for the workspace: what needs most of it. Running maxima keep indices beside the values.
+template <class Descriptor>
+void complete(Descriptor& descriptor) noexcept {
+  if constexpr (requires { descriptor.index_element; }) {
+    const bool extremum = descriptor.kind == ScanKind::Cummax || descriptor.kind == ScanKind::Cummin;
+    if (extremum) descriptor.index_element = ElementKind::S64;
+  }
+}
+
 /// Selects the plan for a C descriptor and calls body(stream, plan, args); args is translated if there is any.
 template <class Op, class CDescriptor, class CArgs, class Body>
 planck_status with_plan(std::string_view name, const CDescriptor* descriptor, const CArgs* args, bool needs_args,
@@ -292,7 +301,7 @@ planck_status with_plan(std::string_view name, const CDescriptor* descriptor, co
     typename Op::Args cpp_args;
     if (args != nullptr) cpp_args = translate(translator, *args);
     if (translator.error()) return report(*translator.error());
-    if (args != nullptr) complete(cpp_descriptor, cpp_args);
+    args != nullptr ? complete(cpp_descriptor, cpp_args) : complete(cpp_descriptor);
     const auto plan = Plan<Op>::select(stream, cpp_descriptor);
     if (!plan) return report(plan.error());
     return body(stream, *plan, cpp_args);

@@ -202,7 +202,7 @@ static void test_scan_errors(void) {
 
 /* A few long rows are scanned in pieces, which need memory for what each passes on. */
 static void test_long_rows(void) {
-  enum { ROWS = 8, LENGTH = 1 << 16, COUNT = ROWS * LENGTH };
+  enum { ROWS = 3, LENGTH = 1 << 18, COUNT = ROWS * LENGTH };
   static const int64_t shape[] = {ROWS, LENGTH};
   static float x_data[COUNT], y_data[COUNT];
   planck_tensor x = packed(x_data, PLANCK_F32, 2, shape, COUNT);
@@ -229,6 +229,33 @@ static void test_long_rows(void) {
   memset(y_data, 0, sizeof y_data);
   CHECK_OK(planck_scan_run(&d, &a, workspace + 1, bytes, NULL));
   CHECK(y_data[LENGTH - 1] == (float)LENGTH && y_data[COUNT - 1] == (float)LENGTH);
+  free(workspace);
+}
+
+/* The query does not see the indices, so it counts them in. */
+static void test_long_rows_with_indices(void) {
+  enum { ROWS = 2, LENGTH = 1 << 18, COUNT = ROWS * LENGTH };
+  static const int64_t shape[] = {ROWS, LENGTH};
+  static float x_data[COUNT], y_data[COUNT];
+  static int64_t at[COUNT];
+  planck_tensor x = packed(x_data, PLANCK_F32, 2, shape, COUNT);
+  planck_tensor y = packed(y_data, PLANCK_F32, 2, shape, COUNT);
+  planck_tensor indices = packed(at, PLANCK_S64, 2, shape, COUNT);
+  planck_scan_descriptor d = {
+      .kind = PLANCK_CUMMAX, .input_shape = shape_of(2, shape), .scan_axis = 1, .element = PLANCK_F32};
+  planck_scan_args a = {.x = &x, .y = &y, .indices = &indices};
+  size_t bytes = 0;
+  char* workspace;
+  x_data[5] = 1.0F;
+  CHECK_OK(planck_scan_workspace_size(&d, NULL, &bytes));
+  CHECK(bytes > 0);
+  workspace = malloc(bytes);
+  CHECK(workspace != NULL);
+  if (workspace == NULL) return;
+  CHECK_OK(planck_scan_run(&d, &a, workspace, bytes, NULL));
+  CHECK(at[4] == 0 && at[5] == 5 && at[LENGTH - 1] == 5 && at[COUNT - 1] == 0 && y_data[LENGTH - 1] == 1.0F);
+  a.indices = NULL;
+  CHECK_OK(planck_scan_run(&d, &a, workspace, bytes, NULL));
   free(workspace);
 }
 
@@ -294,5 +321,6 @@ void test_scans(void) {
   test_extrema();
   test_scan_errors();
   test_long_rows();
+  test_long_rows_with_indices();
   test_linear_recurrence();
 }

@@ -251,6 +251,17 @@ typedef struct planck_scan_args {
   const planck_tensor* indices; /* cummax and cummin: s32 or s64, which its element says; NULL: not wanted */
 } planck_scan_args;
 
+typedef planck_scan_descriptor planck_scan_backward_descriptor;
+
+/* dx may be the same view as dy, x or y. Tensors that are not needed are NULL, or given and not read. */
+typedef struct planck_scan_backward_args {
+  const planck_tensor* dy;
+  const planck_tensor* dx;
+  const planck_tensor* x;       /* for cumprod and logcumsumexp, and for cummax and cummin without indices */
+  const planck_tensor* y;       /* for logcumsumexp of f32 and f64 */
+  const planck_tensor* indices; /* cummax and cummin: those of the forward run; NULL: found again from x */
+} planck_scan_backward_args;
+
 typedef struct planck_linear_recurrence_descriptor {
   planck_shape shape;
   int32_t axis; /* negative counts from the end */
@@ -265,6 +276,19 @@ typedef struct planck_linear_recurrence_args {
   const planck_tensor* initial; /* h[-1], with extent 1 along the axis; NULL: 0 */
   const planck_tensor* h;
 } planck_linear_recurrence_args;
+
+typedef planck_linear_recurrence_descriptor planck_linear_recurrence_backward_descriptor;
+
+/* Gradients that are not wanted are NULL, but not all of them; da and db may be the same view as dh, a or h. */
+typedef struct planck_linear_recurrence_backward_args {
+  const planck_tensor* dh;
+  const planck_tensor* a;
+  const planck_tensor* h;       /* for da */
+  const planck_tensor* initial; /* for da: the forward run's h[-1]; NULL: 0 */
+  const planck_tensor* da;
+  const planck_tensor* db;
+  const planck_tensor* d_initial; /* with extent 1 along the axis; beside da only with initial */
+} planck_linear_recurrence_backward_args;
 
 /* ---- parameterised binary operations ---- */
 
@@ -315,7 +339,9 @@ PLANCK_DECLARE_C_OP(fake_quantize);
 PLANCK_DECLARE_C_OP(fake_quantize_backward);
 PLANCK_DECLARE_C_OP(dynamic_range_quantize);
 PLANCK_DECLARE_C_OP(scan);
+PLANCK_DECLARE_C_OP(scan_backward);
 PLANCK_DECLARE_C_OP(linear_recurrence);
+PLANCK_DECLARE_C_OP(linear_recurrence_backward);
 PLANCK_DECLARE_C_OP(binary_param);
 PLANCK_DECLARE_C_OP(binary_param_backward);
 

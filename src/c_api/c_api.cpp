@@ -226,12 +226,27 @@ ScanArgs translate(Translator& t, const planck_scan_args& a) noexcept {
   return {t.tensor("x", a.x), t.tensor("y", a.y), t.optional_tensor("indices", a.indices)};
 }
 
+ScanBackwardArgs translate(Translator& t, const planck_scan_backward_args& a) noexcept {
+  return {t.tensor("dy", a.dy), t.tensor("dx", a.dx), t.optional_tensor("x", a.x), t.optional_tensor("y", a.y),
+          t.optional_tensor("indices", a.indices)};
+}
+
 LinearRecurrenceDescriptor translate(Translator& t, const planck_linear_recurrence_descriptor& d) noexcept {
   return {t.shape("shape", d.shape), d.axis, d.reverse != 0, static_cast<ElementKind>(d.element), false};
 }
 
 LinearRecurrenceArgs translate(Translator& t, const planck_linear_recurrence_args& a) noexcept {
   return {t.tensor("a", a.a), t.tensor("b", a.b), t.optional_tensor("initial", a.initial), t.tensor("h", a.h)};
+}
+
+LinearRecurrenceBackwardArgs translate(Translator& t, const planck_linear_recurrence_backward_args& a) noexcept {
+  return {t.tensor("dh", a.dh),
+          t.tensor("a", a.a),
+          t.optional_tensor("h", a.h),
+          t.optional_tensor("initial", a.initial),
+          t.optional_tensor("da", a.da),
+          t.optional_tensor("db", a.db),
+          t.optional_tensor("d_initial", a.d_initial)};
 }
 
 BinaryParamDescriptor translate(Translator& t, const planck_binary_param_descriptor& d) noexcept {
@@ -278,6 +293,17 @@ void complete(Descriptor& descriptor, const Args& args) noexcept {
     if (args.indices) descriptor.index_element = args.indices->element;
   }
   if constexpr (requires { descriptor.initial; }) descriptor.initial = args.initial.has_value();
+  // An initial state has a gradient also where its own value is not needed.
+  if constexpr (requires { args.d_initial; }) descriptor.initial = args.initial || args.d_initial;
+}
+
+/// The same without tensors, for the workspace: what needs most of it. Running maxima keep indices beside the values.
+template <class Descriptor>
+void complete(Descriptor& descriptor) noexcept {
+  if constexpr (requires { descriptor.index_element; }) {
+    const bool extremum = descriptor.kind == ScanKind::Cummax || descriptor.kind == ScanKind::Cummin;
+    if (extremum) descriptor.index_element = ElementKind::S64;
+  }
 }
 
 /// Selects the plan for a C descriptor and calls body(stream, plan, args); args is translated if there is any.
@@ -292,7 +318,7 @@ planck_status with_plan(std::string_view name, const CDescriptor* descriptor, co
     typename Op::Args cpp_args;
     if (args != nullptr) cpp_args = translate(translator, *args);
     if (translator.error()) return report(*translator.error());
-    if (args != nullptr) complete(cpp_descriptor, cpp_args);
+    args != nullptr ? complete(cpp_descriptor, cpp_args) : complete(cpp_descriptor);
     const auto plan = Plan<Op>::select(stream, cpp_descriptor);
     if (!plan) return report(plan.error());
     return body(stream, *plan, cpp_args);
@@ -343,7 +369,9 @@ PLANCK_DEFINE_C_OP(fake_quantize, FakeQuantize)
 PLANCK_DEFINE_C_OP(fake_quantize_backward, FakeQuantizeBackward)
 PLANCK_DEFINE_C_OP(dynamic_range_quantize, DynamicRangeQuantize)
 PLANCK_DEFINE_C_OP(scan, Scan)
+PLANCK_DEFINE_C_OP(scan_backward, ScanBackward)
 PLANCK_DEFINE_C_OP(linear_recurrence, LinearRecurrence)
+PLANCK_DEFINE_C_OP(linear_recurrence_backward, LinearRecurrenceBackward)
 PLANCK_DEFINE_C_OP(binary_param, BinaryParam)
 PLANCK_DEFINE_C_OP(binary_param_backward, BinaryParamBackward)
 

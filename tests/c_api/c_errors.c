@@ -290,7 +290,9 @@ void test_null_pointers(void) {
   CHECK_NULLS(dequantize, "DequantizePlan", &dequantize, "input");
   CHECK_NULLS(dequantize_backward, "DequantizeBackwardPlan", &dequantize, "d_output");
   CHECK_NULLS(scan, "ScanPlan", &scan, "to x is null");
+  CHECK_NULLS(scan_backward, "ScanBackwardPlan", &scan, "to dy is null");
   CHECK_NULLS(linear_recurrence, "LinearRecurrencePlan", &recurrence, "to a is null");
+  CHECK_NULLS(linear_recurrence_backward, "LinearRecurrenceBackwardPlan", &recurrence, "to dh is null");
   CHECK_NULLS(binary_param, "BinaryParamPlan", &binary, "to a is null");
   CHECK_NULLS(binary_param_backward, "BinaryParamBackwardPlan", &binary, "dy");
 

@@ -1,5 +1,5 @@
-/* Scans and linear recurrences through the C ABI: every kind, both directions, the optional tensors, long axes with
- * their workspace, and what is refused.
+/* Scans and linear recurrences through the C ABI: every kind, both directions, forward and backward, the optional
+ * tensors, long axes with their workspace, and what is refused.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -202,7 +202,7 @@ static void test_scan_errors(void) {
 
 /* A few long rows are scanned in pieces, which need memory for what each passes on. */
 static void test_long_rows(void) {
-  enum { ROWS = 8, LENGTH = 1 << 16, COUNT = ROWS * LENGTH };
+  enum { ROWS = 3, LENGTH = 1 << 18, COUNT = ROWS * LENGTH };
   static const int64_t shape[] = {ROWS, LENGTH};
   static float x_data[COUNT], y_data[COUNT];
   planck_tensor x = packed(x_data, PLANCK_F32, 2, shape, COUNT);
@@ -229,6 +229,33 @@ static void test_long_rows(void) {
   memset(y_data, 0, sizeof y_data);
   CHECK_OK(planck_scan_run(&d, &a, workspace + 1, bytes, NULL));
   CHECK(y_data[LENGTH - 1] == (float)LENGTH && y_data[COUNT - 1] == (float)LENGTH);
+  free(workspace);
+}
+
+/* The query does not see the indices, so it counts them in. */
+static void test_long_rows_with_indices(void) {
+  enum { ROWS = 2, LENGTH = 1 << 18, COUNT = ROWS * LENGTH };
+  static const int64_t shape[] = {ROWS, LENGTH};
+  static float x_data[COUNT], y_data[COUNT];
+  static int64_t at[COUNT];
+  planck_tensor x = packed(x_data, PLANCK_F32, 2, shape, COUNT);
+  planck_tensor y = packed(y_data, PLANCK_F32, 2, shape, COUNT);
+  planck_tensor indices = packed(at, PLANCK_S64, 2, shape, COUNT);
+  planck_scan_descriptor d = {
+      .kind = PLANCK_CUMMAX, .input_shape = shape_of(2, shape), .scan_axis = 1, .element = PLANCK_F32};
+  planck_scan_args a = {.x = &x, .y = &y, .indices = &indices};
+  size_t bytes = 0;
+  char* workspace;
+  x_data[5] = 1.0F;
+  CHECK_OK(planck_scan_workspace_size(&d, NULL, &bytes));
+  CHECK(bytes > 0);
+  workspace = malloc(bytes);
+  CHECK(workspace != NULL);
+  if (workspace == NULL) return;
+  CHECK_OK(planck_scan_run(&d, &a, workspace, bytes, NULL));
+  CHECK(at[4] == 0 && at[5] == 5 && at[LENGTH - 1] == 5 && at[COUNT - 1] == 0 && y_data[LENGTH - 1] == 1.0F);
+  a.indices = NULL;
+  CHECK_OK(planck_scan_run(&d, &a, workspace, bytes, NULL));
   free(workspace);
 }
 
@@ -287,6 +314,243 @@ static void test_linear_recurrence(void) {
   CHECK(h_data[0] == 0.0 && h_data[5] == 0.0);
 }
 
+/* Each row's gradient is 1, 10, 100, 1000, so that a result shows where its parts come from. */
+struct Gradients {
+  struct Rows forward;
+  float dy[8];
+  float dx[8];
+  planck_tensor d_out;
+  planck_tensor d_in;
+  planck_scan_backward_descriptor d;
+  planck_scan_backward_args a;
+};
+
+static void make_gradients(struct Gradients* g, int32_t kind) {
+  static const float dy[8] = {1.0F, 10.0F, 100.0F, 1000.0F, 1.0F, 10.0F, 100.0F, 1000.0F};
+  int i;
+  make_rows(&g->forward, kind);
+  memcpy(g->dy, dy, sizeof dy);
+  for (i = 0; i < 8; ++i) g->dx[i] = 77.0F;
+  g->d_out = packed(g->dy, PLANCK_F32, 2, kShape, 8);
+  g->d_in = packed(g->dx, PLANCK_F32, 2, kShape, 8);
+  g->d = g->forward.d;
+  g->a = (planck_scan_backward_args){.dy = &g->d_out, .dx = &g->d_in};
+}
+
+static void test_backward_sums_and_products(void) {
+  const float sum[8] = {1111.0F, 1110.0F, 1100.0F, 1000.0F, 1111.0F, 1110.0F, 1100.0F, 1000.0F};
+  const float reverse_before[8] = {0.0F, 1.0F, 11.0F, 111.0F, 0.0F, 1.0F, 11.0F, 111.0F};
+  const float product[8] = {18931.0F, 6310.0F, 6300.0F, 9000.0F, -2059.0F, 8240.0F, -16400.0F, -2000.0F};
+  struct Gradients g;
+  size_t bytes = 1;
+
+  make_gradients(&g, PLANCK_CUMSUM);
+  CHECK_OK(planck_scan_backward_workspace_size(&g.d, NULL, &bytes));
+  CHECK(bytes == 0);
+  CHECK_OK(planck_scan_backward_can_implement(&g.d, &g.a, NULL));
+  CHECK(g.dx[0] == 77.0F);
+  CHECK_OK(planck_scan_backward_run(&g.d, &g.a, NULL, 0, NULL));
+  CHECK_ARRAY(sum, g.dx);
+  g.d.reverse = g.d.exclusive = 1;
+  CHECK_OK(planck_scan_backward_run(&g.d, &g.a, NULL, 0, NULL));
+  CHECK_ARRAY(reverse_before, g.dx);
+
+  make_gradients(&g, PLANCK_CUMPROD);
+  g.a.x = &g.forward.in;
+  CHECK_OK(planck_scan_backward_run(&g.d, &g.a, NULL, 0, NULL));
+  CHECK_ARRAY(product, g.dx);
+  g.a.y = &g.forward.out; /* given, not needed, not read */
+  g.a.dx = &g.forward.in; /* in place */
+  CHECK_OK(planck_scan_backward_run(&g.d, &g.a, NULL, 0, NULL));
+  CHECK_ARRAY(product, g.forward.x);
+}
+
+/* From x or from the indices, whose element the tensor says. */
+static void test_backward_extrema(void) {
+  const float first[8] = {1.0F, 1110.0F, 0.0F, 0.0F, 1111.0F, 0.0F, 0.0F, 0.0F};
+  const float last[8] = {1.0F, 10.0F, 1100.0F, 0.0F, 111.0F, 0.0F, 0.0F, 1000.0F};
+  int64_t wide[8];
+  int32_t narrow[8];
+  planck_tensor wide_indices = packed(wide, PLANCK_S64, 2, kShape, 8);
+  planck_tensor narrow_indices = packed(narrow, PLANCK_S32, 2, kShape, 8);
+  struct Gradients g;
+
+  make_gradients(&g, PLANCK_CUMMAX);
+  g.a.x = &g.forward.in;
+  CHECK_OK(planck_scan_backward_run(&g.d, &g.a, NULL, 0, NULL));
+  CHECK_ARRAY(first, g.dx);
+  g.d.ties = PLANCK_TIES_LAST;
+  CHECK_OK(planck_scan_backward_run(&g.d, &g.a, NULL, 0, NULL));
+  CHECK_ARRAY(last, g.dx);
+
+  make_gradients(&g, PLANCK_CUMMAX);
+  g.forward.a.indices = g.a.indices = &wide_indices;
+  CHECK_OK(planck_scan_run(&g.forward.d, &g.forward.a, NULL, 0, NULL));
+  CHECK_OK(planck_scan_backward_run(&g.d, &g.a, NULL, 0, NULL));
+  CHECK_ARRAY(first, g.dx);
+  g.forward.a.indices = g.a.indices = &narrow_indices;
+  g.forward.d.ties = g.d.ties = PLANCK_TIES_LAST;
+  CHECK_OK(planck_scan_run(&g.forward.d, &g.forward.a, NULL, 0, NULL));
+  CHECK_OK(planck_scan_backward_run(&g.d, &g.a, NULL, 0, NULL));
+  CHECK_ARRAY(last, g.dx);
+}
+
+static void test_backward_log_sum_exp(void) {
+  struct Gradients g;
+  make_gradients(&g, PLANCK_LOG_CUMSUM_EXP);
+  g.forward.x[0] = g.forward.x[4] = -INFINITY;
+  g.forward.x[5] = INFINITY;
+  CHECK_OK(planck_scan_run(&g.forward.d, &g.forward.a, NULL, 0, NULL));
+  g.a.x = &g.forward.in;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "ScanBackwardPlan,y", planck_scan_backward_run(&g.d, &g.a, NULL, 0, NULL));
+  g.a.y = &g.forward.out;
+  CHECK_OK(planck_scan_backward_run(&g.d, &g.a, NULL, 0, NULL));
+  CHECK(g.dx[0] == 0.0F && fabs(g.dx[1] + g.dx[2] + g.dx[3] - 1110.0) < 1e-3); /* a softmax shares all of dy out */
+  CHECK(g.dx[4] == 0.0F && g.dx[5] == 1110.0F && g.dx[6] == 0.0F && g.dx[7] == 0.0F);
+}
+
+/* Checks run and can_implement alike, and that nothing was written. */
+#define CHECK_SPOILT_GRADIENT(status, words)                                           \
+  do {                                                                                 \
+    CHECK_STATUS(status, words, planck_scan_backward_run(&g.d, &g.a, NULL, 0, NULL));  \
+    CHECK_STATUS(status, words, planck_scan_backward_can_implement(&g.d, &g.a, NULL)); \
+    CHECK(g.dx[0] == 77.0F && g.dx[7] == 77.0F);                                       \
+    make_gradients(&g, PLANCK_CUMMAX);                                                 \
+    g.a.x = &g.forward.in;                                                             \
+  } while (0)
+
+static void test_backward_errors(void) {
+  static const int64_t columns[] = {1, 2};
+  int64_t at[8] = {0};
+  planck_tensor indices = packed(at, PLANCK_S64, 2, kShape, 8);
+  struct Gradients g;
+  make_gradients(&g, PLANCK_CUMMAX);
+
+  CHECK_SPOILT_GRADIENT(PLANCK_INVALID_PROBLEM, "ScanBackwardPlan,x,Cummax");
+  g.d.kind = PLANCK_CUMPROD;
+  g.a.x = NULL;
+  CHECK_SPOILT_GRADIENT(PLANCK_INVALID_PROBLEM, "ScanBackwardPlan,x,Cumprod");
+  g.d.kind = 1000;
+  CHECK_SPOILT_GRADIENT(PLANCK_UNSUPPORTED, "ScanBackwardPlan,kind = 1000");
+  g.d.element = PLANCK_S32;
+  CHECK_SPOILT_GRADIENT(PLANCK_UNSUPPORTED, "ScanBackwardPlan,element,s32");
+  g.d.exclusive = 1;
+  CHECK_SPOILT_GRADIENT(PLANCK_UNSUPPORTED, "ScanBackwardPlan,Cummax,exclusive");
+  g.d.scan_axis = 2;
+  CHECK_SPOILT_GRADIENT(PLANCK_INVALID_PROBLEM, "ScanBackwardPlan,scan_axis = 2");
+  g.a.dx = NULL;
+  CHECK_SPOILT_GRADIENT(PLANCK_INVALID_PROBLEM, "ScanBackwardPlan,to dx is null");
+  g.forward.in.element = PLANCK_F64;
+  CHECK_SPOILT_GRADIENT(PLANCK_INVALID_PROBLEM, "ScanBackwardPlan,x,f64,f32");
+  g.d_in.data = g.dy; /* the memory of dy in another order */
+  g.d_in.strides = columns;
+  CHECK_SPOILT_GRADIENT(PLANCK_INVALID_PROBLEM, "ScanBackwardPlan,dx,dy");
+  g.a.indices = &indices;
+  g.d.kind = PLANCK_CUMSUM;
+  CHECK_SPOILT_GRADIENT(PLANCK_INVALID_PROBLEM, "ScanBackwardPlan,index_element,only Cummax and Cummin");
+  indices.element = PLANCK_F32;
+  g.a.indices = &indices;
+  CHECK_SPOILT_GRADIENT(PLANCK_UNSUPPORTED, "ScanBackwardPlan,index_element,f32");
+}
+
+/* A long row's products are kept in the workspace on the way to its end. */
+static void test_backward_long_row(void) {
+  enum { LENGTH = 1 << 16 };
+  static const int64_t shape[] = {LENGTH};
+  static float x_data[LENGTH], dx_data[LENGTH];
+  static const int64_t repeated[] = {0};
+  float one = 1.0F;
+  planck_tensor x = packed(x_data, PLANCK_F32, 1, shape, LENGTH);
+  planck_tensor dx = packed(dx_data, PLANCK_F32, 1, shape, LENGTH);
+  planck_tensor dy = packed(&one, PLANCK_F32, 1, shape, 1);
+  planck_scan_backward_descriptor d = {
+      .kind = PLANCK_CUMPROD, .input_shape = shape_of(1, shape), .element = PLANCK_F32};
+  planck_scan_backward_args a = {.dy = &dy, .dx = &dx, .x = &x};
+  size_t bytes = 0;
+  char* workspace;
+  int wrong = 0;
+  int i;
+  dy.strides = repeated;
+  for (i = 0; i < LENGTH; ++i) x_data[i] = -1.0F;
+  CHECK_OK(planck_scan_backward_workspace_size(&d, NULL, &bytes));
+  CHECK(bytes > 0);
+  workspace = malloc(bytes + 1);
+  CHECK(workspace != NULL);
+  if (workspace == NULL) return;
+  CHECK_STATUS(PLANCK_WORKSPACE_TOO_SMALL, "ScanBackwardPlan,workspace",
+               planck_scan_backward_run(&d, &a, workspace, bytes - 1, NULL));
+  CHECK(dx_data[0] == 0.0F && dx_data[LENGTH - 1] == 0.0F);
+  CHECK_OK(planck_scan_backward_run(&d, &a, workspace + 1, bytes, NULL));
+  /* dx[j] = (-1)^j * (1 - 1 + 1 …): of an odd number of terms 1, of an even number 0. */
+  for (i = 0; i < LENGTH; ++i) wrong += dx_data[i] != ((LENGTH - i) % 2 == 0 ? 0.0F : -1.0F);
+  CHECK(wrong == 0);
+  free(workspace);
+}
+
+static void test_linear_recurrence_backward(void) {
+  static const int64_t shape[] = {3};
+  static const int64_t one[] = {1};
+  double a_data[3] = {2.0, 3.0, 4.0};
+  double h_data[3] = {21.0, 64.0, 257.0}; /* of b = 1 and the initial state 10 */
+  double dh_data[3] = {1.0, 10.0, 100.0};
+  double start_data[1] = {10.0};
+  double da_data[3], db_data[3], d_start_data[1];
+  const double db_expected[3] = {1231.0, 410.0, 100.0};
+  const double da_expected[3] = {12310.0, 8610.0, 6400.0};
+  const double da_from_zero[3] = {0.0, 8610.0, 6400.0};
+  const double reverse_db[3] = {1.0, 12.0, 136.0};
+  const double d_start_expected[1] = {2462.0};
+  planck_tensor a = packed(a_data, PLANCK_F64, 1, shape, 3);
+  planck_tensor h = packed(h_data, PLANCK_F64, 1, shape, 3);
+  planck_tensor dh = packed(dh_data, PLANCK_F64, 1, shape, 3);
+  planck_tensor start = packed(start_data, PLANCK_F64, 1, one, 1);
+  planck_tensor da = packed(da_data, PLANCK_F64, 1, shape, 3);
+  planck_tensor db = packed(db_data, PLANCK_F64, 1, shape, 3);
+  planck_tensor d_start = packed(d_start_data, PLANCK_F64, 1, one, 1);
+  planck_linear_recurrence_backward_descriptor d = {.shape = shape_of(1, shape), .element = PLANCK_F64};
+  planck_linear_recurrence_backward_args args = {
+      .dh = &dh, .a = &a, .h = &h, .initial = &start, .da = &da, .db = &db, .d_initial = &d_start};
+  size_t bytes = 1;
+
+  CHECK_OK(planck_linear_recurrence_backward_workspace_size(&d, NULL, &bytes));
+  CHECK(bytes == 0);
+  CHECK_OK(planck_linear_recurrence_backward_can_implement(&d, &args, NULL));
+  CHECK_OK(planck_linear_recurrence_backward_run(&d, &args, NULL, 0, NULL));
+  CHECK_ARRAY(da_expected, da_data);
+  CHECK_ARRAY(db_expected, db_data);
+  CHECK_ARRAY(d_start_expected, d_start_data);
+
+  /* Without the initial state: it was 0 and has no gradient. */
+  args.initial = args.d_initial = NULL;
+  CHECK_OK(planck_linear_recurrence_backward_run(&d, &args, NULL, 0, NULL));
+  CHECK_ARRAY(da_from_zero, da_data);
+  CHECK_ARRAY(db_expected, db_data);
+
+  /* Its gradient does not need its value; da does. */
+  memset(d_start_data, 0, sizeof d_start_data);
+  args = (planck_linear_recurrence_backward_args){.dh = &dh, .a = &a, .d_initial = &d_start};
+  CHECK_OK(planck_linear_recurrence_backward_run(&d, &args, NULL, 0, NULL));
+  CHECK_ARRAY(d_start_expected, d_start_data);
+  args.da = &da;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrenceBackwardPlan,h,da",
+               planck_linear_recurrence_backward_run(&d, &args, NULL, 0, NULL));
+  args.h = &h;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrenceBackwardPlan,initial,da",
+               planck_linear_recurrence_backward_can_implement(&d, &args, NULL));
+  args.da = args.d_initial = NULL;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrenceBackwardPlan,d_initial",
+               planck_linear_recurrence_backward_run(&d, &args, NULL, 0, NULL));
+
+  args = (planck_linear_recurrence_backward_args){.dh = &dh, .a = &a, .db = &dh}; /* in place */
+  d.axis = -1;
+  d.reverse = 1;
+  CHECK_OK(planck_linear_recurrence_backward_run(&d, &args, NULL, 0, NULL));
+  CHECK_ARRAY(reverse_db, dh_data);
+  d.axis = 1;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrenceBackwardPlan,axis = 1,[3]",
+               planck_linear_recurrence_backward_run(&d, &args, NULL, 0, NULL));
+}
+
 void test_scans(void) {
   test_sums_and_products();
   test_log_sum_exp();
@@ -294,5 +558,12 @@ void test_scans(void) {
   test_extrema();
   test_scan_errors();
   test_long_rows();
+  test_long_rows_with_indices();
   test_linear_recurrence();
+  test_backward_sums_and_products();
+  test_backward_extrema();
+  test_backward_log_sum_exp();
+  test_backward_errors();
+  test_backward_long_row();
+  test_linear_recurrence_backward();
 }

@@ -100,12 +100,20 @@ class ScanArgs(ctypes.Structure):
     _fields_ = [(name, _tensor_p) for name in ("x", "y", "indices")]
 
 
+class ScanBackwardArgs(ctypes.Structure):
+    _fields_ = [(name, _tensor_p) for name in ("dy", "dx", "x", "y", "indices")]
+
+
 class LinearRecurrenceDescriptor(ctypes.Structure):
     _fields_ = [("shape", Shape), ("axis", _i32), ("reverse", _i32), ("element", _i32)]
 
 
 class LinearRecurrenceArgs(ctypes.Structure):
     _fields_ = [(name, _tensor_p) for name in ("a", "b", "initial", "h")]
+
+
+class LinearRecurrenceBackwardArgs(ctypes.Structure):
+    _fields_ = [(name, _tensor_p) for name in ("dh", "a", "h", "initial", "da", "db", "d_initial")]
 
 
 class BinaryParamDescriptor(ctypes.Structure):
@@ -264,11 +272,31 @@ def scan(kind, x, axis=-1, reverse=False, exclusive=False, ties=TIES_FIRST, indi
     return y
 
 
+def scan_backward(kind, dy, x=None, y=None, axis=-1, reverse=False, exclusive=False, ties=TIES_FIRST, indices=None,
+                  out=None):
+    """dx; x, y and indices as far as the kind needs them."""
+    dx = empty(dy.shape, dy) if out is None else out
+    _run("scan_backward", ScanDescriptor(kind, shape_struct(dy.shape), axis, reverse, element_of(dy), exclusive, ties),
+         ScanBackwardArgs(_tensor(dy), _tensor(dx), _tensor(x), _tensor(y), _tensor(indices)))
+    return dx
+
+
 def linear_recurrence(a, b, initial=None, axis=-1, reverse=False, out=None):
     h = empty(a.shape, a) if out is None else out
     _run("linear_recurrence", LinearRecurrenceDescriptor(shape_struct(a.shape), axis, reverse, element_of(a)),
          LinearRecurrenceArgs(_tensor(a), _tensor(b), _tensor(initial), _tensor(h)))
     return h
+
+
+def linear_recurrence_backward(dh, a, h, initial=None, axis=-1, reverse=False, outs=None):
+    """(da, db, d_initial); the last is None without an initial state."""
+    d_initial = None if initial is None else empty(initial.shape, initial)
+    da, db, d_initial = outs or (empty(a.shape, a), empty(a.shape, a), d_initial)
+    _run("linear_recurrence_backward",
+         LinearRecurrenceDescriptor(shape_struct(a.shape), axis, reverse, element_of(a)),
+         LinearRecurrenceBackwardArgs(_tensor(dh), _tensor(a), _tensor(h), _tensor(initial), _tensor(da), _tensor(db),
+                                      _tensor(d_initial)))
+    return da, db, d_initial
 
 
 def _binary_descriptor(kind, shape, element, a_shape, b_shape, weight):

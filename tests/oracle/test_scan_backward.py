@@ -355,6 +355,26 @@ def test_linear_recurrence_first_factor_where_torch_has_nan():
     assert da.tolist() == [[0, 1]] and db.tolist() == [[INF, 1]]
 
 
+def test_linear_recurrence_has_nan_where_a_loop_has_zero_beyond_f64():
+    """A tree multiplies the factors of whole blocks: 2^8192 is infinite, and times a gradient of 0 it is NaN."""
+    a, dh = (torch.full((1, 20_000), v, dtype=torch.float64) for v in (2.0, 0.0))
+    dh[0, 0] = 1
+    g, looped = 0.0, []
+    for v in reversed(dh[0].tolist()):
+        g = v + 2.0 * g
+        looped.append(g)
+    assert looped[-1] == 1 and looped[:-1] == [0.0] * 19_999
+    db = planck.linear_recurrence_backward(dh, a, dh, None, 1)[1][0]
+    assert torch.isnan(db[0]) and torch.all(db[-4096:] == 0)
+
+
+def test_products_beyond_f64_are_nan_as_in_torch():
+    x, dy = torch.full((100,), 1e30), torch.zeros(100)
+    dy[0] = 1
+    assert torch.isnan(gradient(planck.CUMPROD, x, dy)[-1])
+    assert torch.isnan(torch_gradient(planck.CUMPROD, x.double(), dy.double())[-1])
+
+
 def test_empty_and_single_elements():
     for kind in FUNCTIONS:
         for shape in ((0,), (3, 0), (0, 3)):

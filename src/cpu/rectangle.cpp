@@ -32,7 +32,7 @@ void copy_elements(const std::byte* from, std::int64_t from_row, std::int64_t fr
 // Sixteen bytes of elements, as every 64-bit machine has registers for.
 template <class T>
 struct Register {
-  typedef T Type __attribute__((vector_size(16)));
+  using Type __attribute__((vector_size(16))) = T;
 };
 using Pairs = Register<std::uint64_t>::Type;
 using Quads = Register<std::uint32_t>::Type;

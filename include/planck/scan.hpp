@@ -73,7 +73,7 @@ struct LinearRecurrenceBackwardArgs {
   AnyTensorRef dh;
   AnyTensorRef a;
   std::optional<AnyTensorRef> h;        ///< needed for da
-  std::optional<AnyTensorRef> initial;  ///< present exactly when the descriptor says so and da is wanted
+  std::optional<AnyTensorRef> initial;  ///< needed for da if the descriptor says so
   std::optional<AnyTensorMut> da;
   std::optional<AnyTensorMut> db;
   std::optional<AnyTensorMut> d_initial;  ///< only with an initial state

@@ -40,6 +40,12 @@ std::int64_t StridedLoop::count() const noexcept {
   return n;
 }
 
+std::int64_t StridedLoop::total_stride(int dim, int count) const noexcept {
+  std::int64_t sum = 0;
+  for (int k = 0; k < count; ++k) sum += std::abs(operand[k].stride[dim]);
+  return sum;
+}
+
 void StridedLoop::move_dim(int from, int to) noexcept {
   const auto move = [from, to](auto& list) {
     if (from < to) {
@@ -57,6 +63,26 @@ void StridedLoop::erase_dim(int dim) noexcept {
   --rank;
 }
 
+void StridedLoop::erase_unit_dims(int dims) noexcept {
+  for (int d = dims - 1; d >= 0; --d) {
+    if (extent[d] == 1) erase_dim(d);
+  }
+}
+
+void StridedLoop::append_unit_dim() noexcept {
+  extent[rank] = 1;
+  for (int k = 0; k < operands; ++k) operand[k].stride[rank] = 0;
+  ++rank;
+}
+
+void StridedLoop::flip_dim(int dim) noexcept {
+  for (int k = 0; k < operands; ++k) {
+    LoopOperand& op = operand[k];
+    if (op.base != nullptr) op.base += op.stride[dim] * (extent[dim] - 1);
+    op.stride[dim] = -op.stride[dim];
+  }
+}
+
 bool StridedLoop::merge_dims(int d) noexcept {
   for (int k = 0; k < operands; ++k) {
     const auto& stride = operand[k].stride;
@@ -68,20 +94,12 @@ bool StridedLoop::merge_dims(int d) noexcept {
 }
 
 void collapse(StridedLoop& loop) noexcept {
-  for (int d = loop.rank - 1; d >= 0; --d) {
-    if (loop.extent[d] == 1) loop.erase_dim(d);
-  }
-  const int last = loop.operands - 1;
-  int leader = last;
+  loop.erase_unit_dims(loop.rank);
+  int leader = loop.operands - 1;
   while (leader > 0 && loop.operand[leader].base == nullptr) --leader;
   // Forwards for the leading operand: an elementwise loop may visit its elements in any order.
   for (int d = 0; d < loop.rank; ++d) {
-    if (loop.operand[leader].stride[d] >= 0) continue;
-    for (int k = 0; k <= last; ++k) {
-      LoopOperand& op = loop.operand[k];
-      if (op.base != nullptr) op.base += op.stride[d] * (loop.extent[d] - 1);
-      op.stride[d] = -op.stride[d];
-    }
+    if (loop.operand[leader].stride[d] < 0) loop.flip_dim(d);
   }
   // Insertion sort by the leader's stride, largest first; stable, so that equal strides keep their order.
   for (int d = 1; d < loop.rank; ++d) {

@@ -35,9 +35,17 @@ struct StridedLoop {
   void add_absent(ElementKind element) noexcept;
 
   std::int64_t count() const noexcept;
+  /// How far the first `count` operands move along a dimension, all together.
+  std::int64_t total_stride(int dim, int count) const noexcept;
 
   void move_dim(int from, int to) noexcept;
   void erase_dim(int dim) noexcept;
+  /// Erases the dimensions of size 1 among the first `dims`.
+  void erase_unit_dims(int dims) noexcept;
+  /// A last dimension of size 1, in which every operand stands still.
+  void append_unit_dim() noexcept;
+  /// Makes the dimension run the other way for every operand.
+  void flip_dim(int dim) noexcept;
   /// Makes dimensions d and d + 1 one, if every operand walks them as one.
   bool merge_dims(int d) noexcept;
 };

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
+#include <span>
 
+#include "core/workspace.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/rectangle.hpp"
 #include "numerics/canonical_order.hpp"
@@ -205,21 +206,14 @@ class Strip {
   alignas(64) std::array<std::array<std::byte, kTileBytes>, kMaxScanInputs + 2> tile_;
 };
 
-std::int64_t total_stride(const StridedLoop& loop, int dim) {
-  std::int64_t sum = 0;
-  for (int k = 0; k < loop.operands; ++k) sum += std::abs(loop.operand[k].stride[dim]);
-  return sum;
-}
-
 /// Axis last, the dimension nearest to contiguous next to it; at least these two.
 void arrange_dims(StridedLoop& loop, int axis) {
   loop.move_dim(axis, loop.rank - 1);
-  for (int d = loop.rank - 2; d >= 0; --d) {
-    if (loop.extent[d] == 1) loop.erase_dim(d);
-  }
+  loop.erase_unit_dims(loop.rank - 1);
+  const auto total_stride = [&](int d) { return loop.total_stride(d, loop.operands); };
   for (int d = 1; d < loop.rank - 1; ++d) {
     int to = d;
-    while (to > 0 && total_stride(loop, to - 1) < total_stride(loop, d)) --to;
+    while (to > 0 && total_stride(to - 1) < total_stride(d)) --to;
     if (to != d) loop.move_dim(d, to);
   }
   for (int d = loop.rank - 3; d >= 0; --d) loop.merge_dims(d);
@@ -230,9 +224,7 @@ void arrange_dims(StridedLoop& loop, int axis) {
   }
   if (lane >= 0) loop.move_dim(lane, loop.rank - 2);
   if (loop.rank == 1) {
-    loop.extent[1] = 1;
-    for (int k = 0; k < loop.operands; ++k) loop.operand[k].stride[1] = 0;
-    loop.rank = 2;
+    loop.append_unit_dim();
     loop.move_dim(1, 0);
   }
 }
@@ -447,15 +439,13 @@ void run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& 
   const Cut cut = choose_cut(length);
   if (cut.blocks > 0 && (lanes < kFewLanes || strips < stream.threads())) {
     const std::int64_t needed = CutScan::states_needed(rows, cut, scan.kernel.parts);
-    alignas(8) std::byte stack[kStackStates * kPartBytes];
-    const std::int64_t skipped = -reinterpret_cast<std::intptr_t>(workspace.data) & (kPartBytes - 1);
-    std::byte* states = nullptr;
-    if (needed <= kStackStates) {
-      states = stack;
-    } else if (static_cast<std::int64_t>(workspace.bytes) >= skipped + needed * kPartBytes) {
-      states = static_cast<std::byte*>(workspace.data) + skipped;
+    std::uint64_t stack[kStackStates];
+    const std::span<std::uint64_t> states =
+        needed <= kStackStates ? std::span(stack) : core::values_in<std::uint64_t>(workspace);
+    if (std::ssize(states) >= needed) {
+      auto* memory = reinterpret_cast<std::byte*>(states.data());
+      return CutScan(stream, scan, loop, position, cut, memory).run();
     }
-    if (states != nullptr) return CutScan(stream, scan, loop, position, cut, states).run();
   }
   run_walk(stream, scan, {loop, position});
 }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/workspace.hpp"
 #include "cpu/canonical_sums.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/span_runner.hpp"
@@ -56,38 +57,27 @@ struct Problem {
   std::int64_t slots() const { return parts == 1 ? 1 : parts - 1 + split_level; }
 };
 
-std::int64_t total_stride(const Problem& p, int dim) {
-  std::int64_t sum = 0;
-  for (int k = 0; k < p.gradient(0); ++k) sum += std::abs(p.loop.operand[k].stride[dim]);
-  return sum;
-}
-
 void arrange_dims(Problem& p) {
   StridedLoop& loop = p.loop;
-  for (int d = loop.rank - 1; d >= 0; --d) {
-    if (loop.extent[d] == 1) loop.erase_dim(d);
-  }
+  loop.erase_unit_dims(loop.rank);
   for (int d = 0; d < loop.rank; ++d) {
     if (loop.operand[p.last_operand()].stride[d] != 0) loop.move_dim(d, p.kept++);
   }
   // Where every sum has one term, that term still passes through a dimension of its own.
   const bool one_term = p.kept == loop.rank;
-  if (one_term) {
-    loop.extent[loop.rank] = 1;
-    for (int k = 0; k < loop.operands; ++k) loop.operand[k].stride[loop.rank] = 0;
-    ++loop.rank;
-  }
+  if (one_term) loop.append_unit_dim();
   for (int d = p.kept - 2; d >= 0; --d) p.kept -= loop.merge_dims(d) ? 1 : 0;
   for (int d = 0; d < p.kept; ++d) p.sums *= loop.extent[d];
   if (p.kept == 0) return;
   // The kept dimension nearest to contiguous goes last, and is walked as columns if it is nearer than the
   // innermost reduced one.
+  const auto total_stride = [&](int d) { return loop.total_stride(d, p.gradient(0)); };
   int best = 0;
   for (int d = 1; d < p.kept; ++d) {
-    if (total_stride(p, d) <= total_stride(p, best)) best = d;
+    if (total_stride(d) <= total_stride(best)) best = d;
   }
   loop.move_dim(best, p.kept - 1);
-  p.columns = one_term || total_stride(p, p.kept - 1) < total_stride(p, loop.rank - 1);
+  p.columns = one_term || total_stride(p.kept - 1) < total_stride(loop.rank - 1);
 }
 
 void choose_width(Problem& p) {
@@ -360,11 +350,9 @@ void run_reduction(const Stream& stream, const Reduction& reduction, Workspace w
   p.streamed = worth_streaming(p.loop, reduction.inputs, p.outputs());
   const std::int64_t bytes = terms * term_bytes;
 
-  const std::int64_t skipped = -reinterpret_cast<std::intptr_t>(workspace.data) & (alignof(double) - 1);
-  const std::int64_t usable = static_cast<std::int64_t>(workspace.bytes) - skipped;
-  auto* memory = reinterpret_cast<double*>(static_cast<std::byte*>(workspace.data) + skipped);
-  const std::int64_t room =
-      std::max<std::int64_t>(usable, 0) / static_cast<std::int64_t>(sizeof(double)) / p.sums / p.gradients();
+  const std::span<double> values = core::values_in<double>(workspace);
+  double* memory = values.data();
+  const std::int64_t room = std::ssize(values) / p.sums / p.gradients();
   choose_split(p, bytes < kInlineBytes ? 1 : stream.threads(), room);
 
   if (!p.split()) {

@@ -10,6 +10,7 @@
 
 #include "core/checks.hpp"
 #include "core/reference_loop.hpp"
+#include "core/workspace.hpp"
 #include "cpu/elementwise.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/rectangle.hpp"
@@ -421,14 +422,8 @@ StridedLoop row_loop(const SegmentSpace& space, StridedLoop loop, int part, cons
   add_qparams(run.zero_point, ElementKind::S32);
   add_qparams(run.row_sum, ElementKind::S32);
   add_qparams(&run.scale, run.scale_element);
-  for (int d = loop.rank - 1; d >= 0; --d) {
-    if (loop.extent[d] == 1) loop.erase_dim(d);
-  }
-  if (only_row_dim(loop) == kNoRowDim && loop.rank < core::kMaxLoopRank) {
-    loop.extent[loop.rank] = 1;
-    for (int k = 0; k < loop.operands; ++k) loop.operand[k].stride[loop.rank] = 0;
-    ++loop.rank;
-  }
+  loop.erase_unit_dims(loop.rank);
+  if (only_row_dim(loop) == kNoRowDim && loop.rank < core::kMaxLoopRank) loop.append_unit_dim();
   return loop;
 }
 
@@ -449,10 +444,9 @@ void run_typed(const Stream& stream, ArchSku arch, const DynamicRun& run, const 
   if (segments == 0) return;
   if (elements == 0) return reference::dynamic_range(run);
 
-  const std::int64_t skipped = -reinterpret_cast<std::intptr_t>(workspace.data) & (alignof(C) - 1);
-  const std::int64_t needed = skipped + 2 * segments * static_cast<std::int64_t>(sizeof(C));
+  const std::span<C> memory = core::values_in<C>(workspace);
   const bool on_stack = segments <= kStackSegments;
-  const bool passes_possible = on_stack || static_cast<std::int64_t>(workspace.bytes) >= needed;
+  const bool passes_possible = on_stack || std::ssize(memory) >= 2 * segments;
   const std::int64_t bytes = elements * static_cast<std::int64_t>(sizeof(T));
   bool by_rows = segments >= 2 * stream.threads() || bytes < cpu::kInlineBytes;
   const SegmentSpace space(run.shape, run.scope);
@@ -471,8 +465,7 @@ void run_typed(const Stream& stream, ArchSku arch, const DynamicRun& run, const 
     C hi[kStackSegments];
     run_passes<T, Q, S>(stream, arch, run, lo, hi);
   } else if (passes_possible) {
-    auto* lo = reinterpret_cast<C*>(static_cast<std::byte*>(workspace.data) + skipped);
-    run_passes<T, Q, S>(stream, arch, run, lo, lo + segments);
+    run_passes<T, Q, S>(stream, arch, run, memory.data(), memory.data() + segments);
   } else {
     reference::dynamic_range(run);
   }

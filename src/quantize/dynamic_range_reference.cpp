@@ -36,12 +36,7 @@ template <class T, class Q, class S>
 void run_segment(const StridedLoop& segment, const scalar::RangeRule& rule) {
   using C = scalar::Compute<T>;
   scalar::Range<C> range;
-  core::for_each_index(segment, [&](const auto& cell) {
-    const C x = widen<C>(cell(kInput).template get<T>());
-    if (!(scalar::abs(x) <= std::numeric_limits<C>::max())) return;
-    if (x < range.lo) range.lo = x;
-    if (x > range.hi) range.hi = x;
-  });
+  core::for_each_index(segment, [&](const auto& cell) { range.add(widen<C>(cell(kInput).template get<T>())); });
   const auto qparams = scalar::dynamic_qparams<S>(range, rule);
   const auto at = [&](int k) { return Cell(segment.operand[k].base); };
   at(kScale).set(scalar::narrow<S>(qparams.scale));

@@ -13,6 +13,15 @@ template <class C>
 struct Range {
   C lo = std::numeric_limits<C>::infinity();
   C hi = -std::numeric_limits<C>::infinity();
+
+  /// One more element, which counts only if it is finite.
+  PLANCK_MATH void add(C x) {
+    if (abs(x) <= std::numeric_limits<C>::max()) join({x, x});
+  }
+  PLANCK_MATH void join(const Range& other) {
+    lo = other.lo < lo ? other.lo : lo;
+    hi = other.hi > hi ? other.hi : hi;
+  }
 };
 
 /// What decides how a range becomes parameters.

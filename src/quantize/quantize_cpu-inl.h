@@ -168,10 +168,7 @@ struct RangeLanes {
     hi = V(hn::Max(hi.raw, finite_or(x, -kInf).raw));
   }
   PLANCK_MATH void widen(scalar::Range<C>& range) const {
-    const C low = hn::GetLane(hn::MinOfLanes(Tag<C>(), lo.raw));
-    const C high = hn::GetLane(hn::MaxOfLanes(Tag<C>(), hi.raw));
-    range.lo = low < range.lo ? low : range.lo;
-    range.hi = high > range.hi ? high : range.hi;
+    range.join({hn::GetLane(hn::MinOfLanes(Tag<C>(), lo.raw)), hn::GetLane(hn::MaxOfLanes(Tag<C>(), hi.raw))});
   }
 };
 
@@ -238,10 +235,7 @@ struct FiniteRange<T, false> {
   }
   PLANCK_MATH void widen(scalar::Range<float>& range) const {
     const Tag<std::int16_t> d;
-    const float low = value(hn::GetLane(hn::MinOfLanes(d, lo)));
-    const float high = value(hn::GetLane(hn::MaxOfLanes(d, hi)));
-    range.lo = low < range.lo ? low : range.lo;
-    range.hi = high > range.hi ? high : range.hi;
+    range.join({value(hn::GetLane(hn::MinOfLanes(d, lo))), value(hn::GetLane(hn::MaxOfLanes(d, hi)))});
   }
 
  private:
@@ -295,12 +289,7 @@ struct RangeOfSpan {
     std::int64_t i = 0;
     for (; i + lanes <= n; i += lanes) all.add(load<C>(x + i));
     all.widen(range);
-    for (; i < n; ++i) {
-      const C value = scalar::widen<C>(x[i]);
-      if (!(scalar::abs(value) <= std::numeric_limits<C>::max())) continue;
-      range.lo = value < range.lo ? value : range.lo;
-      range.hi = value > range.hi ? value : range.hi;
-    }
+    for (; i < n; ++i) range.add(scalar::widen<C>(x[i]));
   }
 };
 
@@ -326,12 +315,12 @@ struct RangesOfColumns {
       store(range.hi, hi + i);
     }
     for (; i < n; ++i) {
+      scalar::Range<C> range{lo[i], hi[i]};
       for (std::int64_t r = 0; r < rows.count; ++r) {
-        const C value = scalar::widen<C>(reinterpret_cast<const T*>(x + r * rows.stride)[i]);
-        if (!(scalar::abs(value) <= std::numeric_limits<C>::max())) continue;
-        lo[i] = value < lo[i] ? value : lo[i];
-        hi[i] = value > hi[i] ? value : hi[i];
+        range.add(scalar::widen<C>(reinterpret_cast<const T*>(x + r * rows.stride)[i]));
       }
+      lo[i] = range.lo;
+      hi[i] = range.hi;
     }
   }
 };

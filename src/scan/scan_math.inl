@@ -115,7 +115,7 @@ PLANCK_MATH V exponent_between(V a, V b) {
 }
 
 /// LogCumsumExp's gradients: r = y of the run's element that comes first along the axis, and the sum of dy * e^(r - y).
-/// Every weight is one exponential of a difference.
+/// Along the axis y does not fall, so no exponent is positive.
 template <class V>
 struct LogWeightScan {
   using State = ScanState<V, 2>;

@@ -30,12 +30,6 @@ constexpr cpu::KernelRow kernel_row(const ScanKey& key, const cpu::LaneScanKerne
           key.element,      extremum ? key.indices : std::nullopt, nullptr,  nullptr, scan};
 }
 
-/// The inputs of a scan's kernel.
-constexpr int inputs_of(const ScanKey& key) {
-  if (key.kind != ScanKind::LinearRecurrence) return 1;
-  return key.initial ? 3 : 2;
-}
-
 /// The reference. The loop's views run forwards along the axis; `reverse` says whether positions count from its end.
 /// Operands: the inputs (the initial state, if any, last), the output, the indices (or absent).
 namespace reference {

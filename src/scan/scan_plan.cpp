@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "core/plan_parts.hpp"
 #include "core/reference_loop.hpp"
+#include "core/workspace.hpp"
 #include "cpu/lane_scan.hpp"
 #include "cpu/parallel.hpp"
 #include "numerics/storage.hpp"
@@ -92,15 +94,6 @@ Result<PlanChoice> select_scan(std::string_view plan, const Problem& p, bool bac
   return core::choose_kernel(request, stream, preference);
 }
 
-/// Makes the axis run the other way for every operand.
-void flip(StridedLoop& loop, int axis) {
-  for (int k = 0; k < loop.operands; ++k) {
-    auto& op = loop.operand[k];
-    if (op.base != nullptr && loop.extent[axis] > 0) op.base += (loop.extent[axis] - 1) * op.stride[axis];
-    op.stride[axis] = -op.stride[axis];
-  }
-}
-
 /// An inclusive scan. Operands: inputs, output, indices (or absent); the axis runs in scan order.
 void run_inclusive(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
                    const StridedLoop& loop) noexcept {
@@ -118,17 +111,15 @@ void run_backward(const Problem& p, const PlanChoice& choice, const Stream& stre
   if (loop.count() == 0) return;
   const std::int64_t lanes = loop.count() / length;
   const std::int64_t shares = choice.kernel == nullptr ? 1 : std::min<std::int64_t>(lanes, stream.threads());
-  const std::int64_t skipped = -reinterpret_cast<std::intptr_t>(workspace.data) & (kValueBytes - 1);
-  auto* memory = reinterpret_cast<double*>(static_cast<std::byte*>(workspace.data) + skipped);
-  const std::int64_t room =
-      std::max<std::int64_t>(0, static_cast<std::int64_t>(workspace.bytes) - skipped) / kValueBytes / shares;
+  const std::span<double> memory = core::values_in<double>(workspace);
+  const std::int64_t room = std::ssize(memory) / shares;
   std::int64_t element_bytes = 0;
   for (int k = 0; k < loop.operands; ++k) element_bytes += loop.operand[k].element_bytes;
   const auto body = [&](std::int64_t begin, std::int64_t end) noexcept {
     double stack[kStackValues];
     for (std::int64_t share = begin; share < end; ++share) {
       const scan::reference::LaneMemory own = room > kStackValues
-                                                  ? scan::reference::LaneMemory{memory + share * room, room}
+                                                  ? scan::reference::LaneMemory{memory.data() + share * room, room}
                                                   : scan::reference::LaneMemory{stack, kStackValues};
       scan::reference::backward(loop, p.axis, p.reverse, p.key, lanes * share / shares, lanes * (share + 1) / shares,
                                 own);
@@ -137,7 +128,34 @@ void run_backward(const Problem& p, const PlanChoice& choice, const Stream& stre
   cpu::for_each_range(stream, shares, loop.count() / shares * element_bytes, body);
 }
 
+void add_or_absent(StridedLoop& loop, const std::optional<AnyTensorRef>& view, ElementKind element) {
+  if (view) {
+    loop.add(*view);
+  } else {
+    loop.add_absent(element);
+  }
+}
+
+/// +0 in every element of one operand.
+void store_zeros(const StridedLoop& loop, int operand, ElementKind element) {
+  scan::with_element(element, [&]<class T>(T zero) {
+    core::for_each_index(loop, [&](const auto& cell) { cell(operand).set(zero); });
+  });
+}
+
 // ---- Scan ----
+
+/// Indices are given exactly when the descriptor says of which kind.
+template <class View>
+Status check_indices(std::string_view plan, const ScanDescriptor& d, const std::optional<View>& indices) noexcept {
+  if (d.index_element && !indices) {
+    return fail(Text::ArgumentMissing, {plan, "indices", "a descriptor with index_element"});
+  }
+  if (!d.index_element && indices) {
+    return fail(Text::ArgumentUnexpected, {plan, "indices", "the descriptor has no index_element"});
+  }
+  return {};
+}
 
 /// What stands before the first element.
 double identity_of(ScanKind kind) {
@@ -221,12 +239,7 @@ struct ScanParts {
   }
 
   static Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanArgs& a) noexcept {
-    if (d.index_element && !a.indices) {
-      return fail(Text::ArgumentMissing, {kPlan, "indices", "a descriptor with index_element"});
-    }
-    if (!d.index_element && a.indices) {
-      return fail(Text::ArgumentUnexpected, {kPlan, "indices", "the descriptor has no index_element"});
-    }
+    PLANCK_TRY(check_indices(kPlan, d, a.indices));
     PLANCK_TRY(checks.add({"x", Role::Input, a.x, d.element, &d.input_shape}));
     PLANCK_TRY(checks.add({"y", Role::Output, a.y, d.element, &d.input_shape}));
     if (a.indices) {
@@ -242,23 +255,11 @@ struct ScanParts {
     StridedLoop loop(d.input_shape);
     loop.add(a.x);
     loop.add(a.y);
-    if (a.indices) {
-      loop.add(*a.indices);
-    } else {
-      loop.add_absent(ElementKind::S64);
-    }
-    if (d.reverse) flip(loop, p.axis);
+    add_or_absent(loop, a.indices, ElementKind::S64);
+    if (d.reverse) loop.flip_dim(p.axis);
     d.exclusive ? run_exclusive(p, choice, stream, workspace, loop) : run_inclusive(p, choice, stream, workspace, loop);
   }
 };
-
-void add_or_absent(StridedLoop& loop, const std::optional<AnyTensorRef>& view, ElementKind element) {
-  if (view) {
-    loop.add(*view);
-  } else {
-    loop.add_absent(element);
-  }
-}
 
 struct ScanBackwardParts {
   static constexpr std::string_view kPlan = "ScanBackwardPlan";
@@ -282,12 +283,7 @@ struct ScanBackwardParts {
   static Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanBackwardArgs& a) noexcept {
     if (needs_x(d) && !a.x) return fail(Text::ArgumentMissing, {kPlan, "x", to_string(d.kind)});
     if (needs_y(d) && !a.y) return fail(Text::ArgumentMissing, {kPlan, "y", to_string(d.kind)});
-    if (d.index_element && !a.indices) {
-      return fail(Text::ArgumentMissing, {kPlan, "indices", "a descriptor with index_element"});
-    }
-    if (!d.index_element && a.indices) {
-      return fail(Text::ArgumentUnexpected, {kPlan, "indices", "the descriptor has no index_element"});
-    }
+    PLANCK_TRY(check_indices(kPlan, d, a.indices));
     PLANCK_TRY(checks.add({"dy", Role::Input, a.dy, d.element, &d.input_shape}));
     if (a.x) PLANCK_TRY(checks.add({"x", Role::Input, *a.x, d.element, &d.input_shape}));
     if (a.y) PLANCK_TRY(checks.add({"y", Role::Input, *a.y, d.element, &d.input_shape}));
@@ -311,7 +307,7 @@ struct ScanBackwardParts {
     add_or_absent(loop, needs_y(d) ? a.y : std::nullopt, d.element);
     add_or_absent(loop, a.indices, ElementKind::S64);
     loop.add(a.dx);
-    if (d.reverse) flip(loop, p.axis);
+    if (d.reverse) loop.flip_dim(p.axis);
     if (d.exclusive) {
       // y[t + 1] is made of x[0] … x[t]: the inclusive pass with dy and y one place further on. Nothing uses the last
       // x.
@@ -323,10 +319,7 @@ struct ScanBackwardParts {
       run_backward(p, choice, stream, workspace, loop);
       unused.operand[kDx].base += last * unused.operand[kDx].stride[p.axis];
       unused.extent[p.axis] = 1;
-      scan::with_element(d.element, [&]<class T>(T zero) {
-        core::for_each_index(unused, [&](const auto& cell) { cell(kDx).set(zero); });
-      });
-      return;
+      return store_zeros(unused, kDx, d.element);
     }
     run_backward(p, choice, stream, workspace, loop);
   }
@@ -382,7 +375,7 @@ struct LinearRecurrenceParts {
     if (a.initial) loop.add(*a.initial);
     loop.add(a.h);
     loop.add_absent(ElementKind::S64);
-    if (d.reverse) flip(loop, p.axis);
+    if (d.reverse) loop.flip_dim(p.axis);
     run_inclusive(p, choice, stream, workspace, loop);
   }
 };
@@ -430,7 +423,7 @@ struct LinearRecurrenceBackwardParts {
     add_or_absent(loop, a.da, d.element);
     add_or_absent(loop, a.db, d.element);
     add_or_absent(loop, a.d_initial, d.element);
-    if (d.reverse) flip(loop, p.axis);
+    if (d.reverse) loop.flip_dim(p.axis);
     run_backward(p, choice, stream, workspace, loop);
   }
 
@@ -440,8 +433,7 @@ struct LinearRecurrenceBackwardParts {
     if (!a.d_initial) return;
     StridedLoop loop(a.d_initial->shape);
     loop.add(*a.d_initial);
-    scan::with_element(
-        d.element, [&]<class T>(T zero) { core::for_each_index(loop, [&](const auto& cell) { cell(0).set(zero); }); });
+    store_zeros(loop, 0, d.element);
   }
 };
 

@@ -6,205 +6,32 @@
 #include <span>
 
 #include "core/workspace.hpp"
+#include "cpu/lane_strip.hpp"
 #include "cpu/parallel.hpp"
-#include "cpu/rectangle.hpp"
 #include "numerics/canonical_order.hpp"
 
 namespace planck::cpu {
 namespace {
 
 using core::StridedLoop;
-using numerics::kMaxLevels;
-using numerics::kRadix;
-using Pointers = std::array<std::byte*, core::kMaxLoopOperands>;
 
-constexpr std::int64_t kStateBytes = 192 << 10;  ///< of a thread's stack, for the states of its lanes
-constexpr std::int64_t kMaxLanes = 1024;
-// A tile of lanes whose elements lie apart is turned round in scratch.
-constexpr std::int64_t kTileLanes = 64;
-constexpr std::int64_t kTileSteps = 64;
-constexpr std::int64_t kTileBytes = kTileLanes * kTileSteps * 8;
 /// Fewer lanes than this leave registers empty: then blocks of a lane are scanned side by side.
 constexpr std::int64_t kFewLanes = 16;
 /// States of blocks that need no workspace.
 constexpr std::int64_t kStackStates = 1024;
+/// Enough for the feed of a thread, unless a single lane needs more.
+constexpr std::int64_t kFeedBytes = 4 << 20;
 
-/// Where elements stand along the whole axis.
-struct Positions {
-  std::int64_t first = 0;  ///< element 0 of lane 0
-  std::int64_t step = 1;   ///< from element to element
-  std::int64_t lane = 0;   ///< from lane to lane: lanes can be blocks of one row
-};
-
-/// Lanes that advance together: what is open at every level of the canonical order.
-class Lanes {
- public:
-  /// Eight-byte values for each lane and part: one own state, and two for every level above.
-  static std::int64_t states_for(std::int64_t length) { return 1 + 2 * (numerics::levels_for(length) + 1); }
-
-  Lanes(const LaneScanKernel& kernel, std::byte* storage, std::int64_t n, std::int64_t length)
-      : kernel_(kernel), n_(n), part_stride_(n * kPartBytes), state_bytes_(kernel.parts * part_stride_), own_(storage) {
-    std::byte* at = storage + state_bytes_;
-    for (int level = 1; level <= numerics::levels_for(length) + 1; ++level) {
-      open_[level] = at;
-      above_storage_[level] = at + state_bytes_;
-      at += 2 * state_bytes_;
-    }
-  }
-
-  /// `begins`: at the axis' first element. `before`: the states of whole blocks that came before, or null.
-  void start(bool begins, const std::byte* before) {
-    begins_ = begins;
-    count_.fill(0);
-    above_.fill(before);
-  }
-
-  void step(const Pointers& inputs, std::byte* output, std::byte* indices, const Positions& position, std::int64_t t) {
-    if (count_[0] == kRadix) close();
-    const bool begin = t == 0 && begins_;
-    LaneStep step{
-        {},    output, indices,     position.first + t * position.step, position.lane, own_, above_[1], count_[0] == 0,
-        begin, n_,     part_stride_};
-    for (int k = 0; k < kernel_.inputs; ++k) step.input[k] = inputs[k];
-    kernel_.step(step);
-    ++count_[0];
-  }
-
-  /// The states of exactly one whole block of `level`, when that is what was stepped through.
-  const std::byte* block_total(int level) {
-    close();
-    return open_[level];
-  }
-
-  /// A whole block's states instead of its steps; more follows.
-  void push_block(int level, const std::byte* total) {
-    for (;; ++level) {
-      if (count_[level] == 0) {
-        std::memcpy(open_[level], total, static_cast<std::size_t>(state_bytes_));
-      } else {
-        kernel_.combine(open_[level], open_[level], total, n_, part_stride_);
-      }
-      if (++count_[level] < kRadix) break;
-      count_[level] = 0;
-      total = open_[level];
-    }
-    // Below this level nothing is open: what stands before their blocks is what stands before its next one.
-    const std::byte* above = above_[level + 1];
-    if (above == nullptr) {
-      above = open_[level];
-    } else {
-      kernel_.combine(above_storage_[level], above, open_[level], n_, part_stride_);
-      above = above_storage_[level];
-    }
-    for (int k = level; k >= 1; --k) above_[k] = above;
-  }
-
-  /// The states of all whole blocks so far; null if none.
-  const std::byte* before() const { return above_[1]; }
-
- private:
-  void close() {
-    count_[0] = 0;
-    push_block(1, own_);
-  }
-
-  const LaneScanKernel& kernel_;
-  bool begins_ = false;
-  std::int64_t n_;
-  std::int64_t part_stride_;
-  std::int64_t state_bytes_;
-  std::byte* own_;
-  std::array<std::byte*, kMaxLevels + 2> open_{};
-  std::array<std::byte*, kMaxLevels + 2> above_storage_{};
-  std::array<const std::byte*, kMaxLevels + 3> above_{};  ///< levels from here on, combined; null if all are empty
-  std::array<int, kMaxLevels + 2> count_{};
-};
-
-/// States of every lane, outside the lanes' own memory: part by part, `stride` bytes from lane to lane.
-struct StateView {
-  std::byte* base = nullptr;
-  std::int64_t part = 0;
-  std::int64_t stride = 0;
-};
-
-/// Whether neighbouring lanes lie side by side for every operand: then a step works where they are.
-bool lanes_are_contiguous(const StridedLoop& loop) {
+/// Whether neighbouring lanes lie side by side for every operand that is walked along the axis.
+bool lanes_are_contiguous(const LaneScan& scan, const StridedLoop& loop) {
   const int lane_dim = loop.rank - 2;
   if (loop.extent[lane_dim] == 1) return true;
-  return std::all_of(loop.operand.begin(), loop.operand.begin() + loop.operands, [&](const core::LoopOperand& op) {
-    return op.base == nullptr || op.stride[lane_dim] == op.element_bytes;
-  });
-}
-
-/// How many lanes advance together.
-std::int64_t strip_width(const LaneScan& scan, const StridedLoop& loop, bool direct) {
-  const std::int64_t state = Lanes::states_for(loop.extent[loop.rank - 1]) * scan.kernel.parts * kPartBytes;
-  const std::int64_t most = direct ? kMaxLanes : kTileLanes;
-  return std::min(loop.extent[loop.rank - 2], std::max<std::int64_t>(1, std::min(most, kStateBytes / state)));
-}
-
-/// The scan of a rectangle of lanes: dimensions lane and axis last.
-class Strip {
- public:
-  Strip(const LaneScan& scan, const StridedLoop& loop, bool direct) : scan_(scan), loop_(loop), direct_(direct) {}
-
-  /// Scans n lanes from `at` on. `before`: their states before element 0. `totals`, where given, receive the states of
-  /// the one whole block of `level` that this is, and nothing else is written.
-  void run(const Pointers& at, std::int64_t n, const Positions& position, bool begins, const StateView* before,
-           const StateView* totals, int level) {
-    const int axis = loop_.rank - 1;
-    const std::int64_t length = loop_.extent[axis];
-    Lanes lanes(scan_.kernel, states_, n, length);
-    const std::int64_t parts = scan_.kernel.parts;
-    if (before != nullptr) {
-      copy_rectangle(kPartBytes, before->base, before->part, before->stride, before_, n * kPartBytes, kPartBytes, parts,
-                     n);
-    }
-    lanes.start(begins, before != nullptr ? before_ : nullptr);
-    const std::int64_t tile = direct_ ? length : kTileSteps;
-    for (std::int64_t t = 0; t < length; t += tile) {
-      const std::int64_t steps = std::min(tile, length - t);
-      Pointers row;
-      std::array<std::int64_t, core::kMaxLoopOperands> row_step{};
-      for (int k = 0; k < loop_.operands; ++k) {
-        const auto& op = loop_.operand[k];
-        row[k] = nullptr;
-        if (op.base == nullptr || (totals != nullptr && k >= scan_.kernel.inputs)) continue;
-        row[k] = direct_ ? at[k] + t * op.stride[axis] : tile_[k].data();
-        row_step[k] = direct_ ? op.stride[axis] : n * op.element_bytes;
-        if (!direct_ && k < scan_.kernel.inputs) {
-          copy_rectangle(op.element_bytes, at[k] + t * op.stride[axis], op.stride[axis], op.stride[axis - 1], row[k],
-                         n * op.element_bytes, op.element_bytes, steps, n);
-        }
-      }
-      const int output = scan_.kernel.inputs;
-      for (std::int64_t s = 0; s < steps; ++s) {
-        lanes.step(row, row[output], row[output + 1], position, t + s);
-        for (int k = 0; k < loop_.operands; ++k) {
-          if (row[k] != nullptr) row[k] += row_step[k];
-        }
-      }
-      for (int k = output; !direct_ && k < loop_.operands; ++k) {
-        const auto& op = loop_.operand[k];
-        if (row[k] == nullptr) continue;
-        copy_rectangle(op.element_bytes, tile_[k].data(), n * op.element_bytes, op.element_bytes,
-                       at[k] + t * op.stride[axis], op.stride[axis], op.stride[axis - 1], steps, n);
-      }
-    }
-    if (totals != nullptr) {
-      copy_rectangle(kPartBytes, lanes.block_total(level), n * kPartBytes, kPartBytes, totals->base, totals->part,
-                     totals->stride, parts, n);
-    }
+  for (int k = 0; k < scan.kernel.inputs + std::min(scan.kernel.outputs, kEdgeOutput); ++k) {
+    const core::LoopOperand& op = loop.operand[k];
+    if (op.base != nullptr && op.stride[lane_dim] != op.element_bytes) return false;
   }
-
- private:
-  const LaneScan& scan_;
-  const StridedLoop& loop_;
-  bool direct_;
-  alignas(64) std::byte states_[kStateBytes];
-  alignas(64) std::byte before_[kMaxScanParts * kMaxLanes * kPartBytes];
-  alignas(64) std::array<std::array<std::byte, kTileBytes>, kMaxScanInputs + 2> tile_;
-};
+  return true;
+}
 
 /// Axis last, the dimension nearest to contiguous next to it; at least these two.
 void arrange_dims(StridedLoop& loop, int axis) {
@@ -236,57 +63,96 @@ Pointers move(const StridedLoop& loop, Pointers at, int dim, std::int64_t by) {
   return at;
 }
 
+using Strides = std::array<std::int64_t, core::kMaxLoopRank>;
+
 /// One walk over lanes: the whole scan, or some of the blocks that its axis was cut into.
 struct Walk {
-  StridedLoop loop;  ///< lane and axis last
-  Positions position;
-  bool begins = true;                                             ///< with the axis' first element
-  std::array<std::int64_t, core::kMaxLoopRank> outer_position{};  ///< what an index of each outer dimension adds
-  enum class States { None, Start, Total } use = States::None;    ///< start from given states, or leave totals
-  int level = 0;                                                  ///< of the totals
-  StateView states{};
-  std::array<std::int64_t, core::kMaxLoopRank> outer_states{};  ///< bytes between neighbours in outer dimensions
+  StridedLoop loop;             ///< lane and axis last
+  std::int64_t axis_length;     ///< of which the loop may have a piece
+  std::int64_t start = 0;       ///< where lane 0 begins along the axis
+  std::int64_t lane_start = 0;  ///< and what each lane adds: lanes can be blocks of one row
+  Strides outer_start{};        ///< and each index of an outer dimension
+  Piece piece{};                ///< states of the first lane
+  Strides outer_states{};       ///< bytes between neighbours in outer dimensions
+  Strides outer_feed{};
 };
 
-void run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk) noexcept {
+/// Lends each thread its part of some memory.
+struct FeedMemory {
+  std::span<std::byte> bytes;
+  std::int64_t shares = 0;
+  std::span<std::byte> share(std::int64_t i) const {
+    const std::size_t each = bytes.size() / static_cast<std::size_t>(shares) / kPartBytes * kPartBytes;
+    return bytes.subspan(static_cast<std::size_t>(i) * each, each);
+  }
+};
+
+/// False, and nothing is done, if a feed finds no memory.
+bool run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std::span<std::byte> memory = {}) noexcept {
   const StridedLoop& loop = walk.loop;
   const int lane_dim = loop.rank - 2;
+  const std::int64_t length = loop.extent[lane_dim + 1];
   std::int64_t outer = 1;
   for (int d = 0; d < lane_dim; ++d) outer *= loop.extent[d];
   std::int64_t element_bytes = 0;
   for (int k = 0; k < loop.operands; ++k) element_bytes += loop.operand[k].element_bytes;
 
   const std::int64_t lanes = loop.extent[lane_dim];
-  const bool direct = lanes_are_contiguous(loop);
-  std::int64_t width = strip_width(scan, loop, direct);
+  const bool direct = lanes_are_contiguous(scan, loop);
+  std::int64_t width = std::min(lanes, Strip::max_width(scan, length, direct));
   // Narrower strips where threads would go without.
   while (width > kFewLanes && outer * ceil_div(lanes, width) < stream.threads()) width /= 2;
+  FeedMemory feed{memory, std::min<std::int64_t>(outer * lanes, stream.threads())};
+  const bool feeds = scan.kernel.feed != nullptr && !walk.piece.fed;
+  if (feeds) {
+    const std::int64_t lane_bytes = std::max<std::int64_t>(1, Strip::feed_bytes(length, scan.kernel.feed->parts));
+    width = std::min(width, std::ssize(feed.share(0)) / lane_bytes);
+    if (length <= kTileSteps) width = std::min(lanes, Strip::max_width(scan, length, direct));
+    if (width == 0) return false;
+  }
   const std::int64_t strips = ceil_div(lanes, width);
-  const auto body = [&](std::int64_t begin, std::int64_t end) noexcept {
-    Strip strip(scan, loop, direct);
+  const auto run_units = [&](std::int64_t begin, std::int64_t end, std::span<std::byte> feed_memory) noexcept {
+    Strip strip(scan, loop, direct, feed_memory);
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const std::int64_t lane = unit % strips * width;
       std::int64_t rest = unit / strips;
       Pointers at;
       for (int k = 0; k < loop.operands; ++k) at[k] = loop.operand[k].base;
       at = move(loop, at, lane_dim, lane);
-      StateView states = walk.states;
-      states.base += lane * states.stride;
-      Positions position = walk.position;
-      position.first += lane * position.lane;
+      Piece piece = walk.piece;
+      std::int64_t start = walk.start + lane * walk.lane_start;
+      std::int64_t states = lane * piece.lags.stride;
+      piece.feed.base += lane * (walk.lane_start == 0 ? piece.feed.stride : 0);
       for (int d = lane_dim - 1; d >= 0; --d) {
         const std::int64_t index = rest % loop.extent[d];
         rest /= loop.extent[d];
         at = move(loop, at, d, index);
-        states.base += index * walk.outer_states[d];
-        position.first += index * walk.outer_position[d];
+        start += index * walk.outer_start[d];
+        states += index * walk.outer_states[d];
+        piece.feed.base += index * walk.outer_feed[d];
       }
-      strip.run(at, std::min(width, lanes - lane), position, walk.begins,
-                walk.use == Walk::States::Start ? &states : nullptr,
-                walk.use == Walk::States::Total ? &states : nullptr, walk.level);
+      piece.before.base += states;
+      piece.totals.base += states;
+      piece.lags.base += states;
+      piece.position_step = scan.descends ? -1 : 1;
+      piece.position = scan.descends ? walk.axis_length - 1 - start : start;
+      piece.lane_position = walk.lane_start * piece.position_step;
+      piece.behind = walk.axis_length - start - length;
+      strip.run(at, std::min(width, lanes - lane), piece);
     }
   };
-  for_each_range(stream, outer * strips, width * loop.extent[lane_dim + 1] * element_bytes, body);
+  const std::int64_t units = outer * strips;
+  const std::int64_t unit_bytes = width * length * element_bytes;
+  if (feeds) {
+    const std::int64_t shares = std::min(units, feed.shares);
+    for_each_range(stream, shares, units / shares * unit_bytes, [&](std::int64_t begin, std::int64_t end) noexcept {
+      for (std::int64_t i = begin; i < end; ++i) run_units(units * i / shares, units * (i + 1) / shares, feed.share(i));
+    });
+  } else {
+    for_each_range(stream, units, unit_bytes,
+                   [&](std::int64_t begin, std::int64_t end) noexcept { run_units(begin, end, {}); });
+  }
+  return true;
 }
 
 /// How an axis is cut: `blocks` whole canonical blocks of a level, and one last piece of 1 to block_size elements.
@@ -307,60 +173,78 @@ Cut choose_cut(std::int64_t length) {
   return cut.blocks >= kFewLanes ? cut : Cut{};
 }
 
+/// The cut at whose blocks a feed keeps its states.
+Cut feed_cut(std::int64_t length) {
+  constexpr int kLevel = 2;
+  static_assert(numerics::block_size(kLevel) == kTileSteps);
+  return {kLevel, (length - 1) / kTileSteps};
+}
+
 /// Scans an axis that was cut: the totals of all blocks, then what stands before each of them, then the blocks.
 class CutScan {
  public:
-  CutScan(const Stream& stream, const LaneScan& scan, const StridedLoop& loop, const Positions& position,
-          const Cut& cut, std::byte* states)
-      : stream_(stream), scan_(scan), loop_(loop), position_(position), cut_(cut), states_(states) {
+  /// `states`: as many eight-byte values as states_needed says.
+  CutScan(const Stream& stream, const LaneScan& scan, const StridedLoop& loop, const Cut& cut, std::byte* states)
+      : stream_(stream), scan_(scan), loop_(loop), cut_(cut), states_(states) {
     // Slot q of a row holds what stands before block q; before that the total of block q - 1.
-    row_states_ = (cut.blocks + 1) * kPartBytes;
+    const std::int64_t row_states = (cut.blocks + 1) * kPartBytes;
     std::int64_t rows = 1;
     for (int d = loop.rank - 2; d >= 0; --d) {
-      dim_states_[d] = rows * row_states_;
+      row_states_[d] = rows * row_states;
       rows *= loop.extent[d];
     }
     rows_ = rows;
-    part_ = rows * row_states_;
+    part_ = rows * row_states;
   }
 
-  static std::int64_t states_needed(std::int64_t rows, const Cut& cut, int parts) {
-    return rows * (cut.blocks + 1) * parts;
+  static std::int64_t states_needed(std::int64_t rows, const Cut& cut, int parts, bool lags) {
+    return rows * (cut.blocks + 1) * (parts + (lags ? 1 : 0));
   }
 
-  void run() noexcept {
-    run_walk(stream_, scan_, blocks(0, 1, Walk::States::Total));
-    run_walk(stream_, scan_, blocks(1, cut_.blocks - 1, Walk::States::Total));
+  /// Finds what stands before every block.
+  void find_befores(const CutScan* feed) noexcept {
+    walk_blocks(Piece::Task::Total, feed);
     for (std::int64_t row = 0; row < rows_; ++row) put_befores(row);
-    run_walk(stream_, scan_, blocks(0, 1, Walk::States::None));
-    run_walk(stream_, scan_, blocks(1, cut_.blocks - 1, Walk::States::Start));
-    Walk last{loop_, position_};
-    last.begins = false;
-    advance(last, cut_.blocks);
-    last.loop.extent[loop_.rank - 1] -= cut_.blocks * cut_.size();
-    last.use = Walk::States::Start;
-    last.states = {states_ + cut_.blocks * kPartBytes, part_, dim_states_[loop_.rank - 2]};
-    last.outer_states = dim_states_;
-    run_walk(stream_, scan_, last);
+  }
+
+  void run(const CutScan* feed) noexcept {
+    find_befores(feed);
+    if (scan_.kernel.lags) walk(last(), Piece::Task::Lag, feed);
+    walk_blocks(Piece::Task::Scan, feed);
+    walk(last(), Piece::Task::Scan, feed);
   }
 
  private:
-  /// Moves a walk to where block q begins.
-  void advance(Walk& walk, std::int64_t q) const {
+  /// A walk that begins with block q of every row.
+  Walk from_block(std::int64_t q) const {
+    Walk walk{loop_, loop_.extent[loop_.rank - 1]};
+    walk.start = q * cut_.size();
+    walk.piece.begins = q == 0;
+    walk.piece.ends = false;
+    walk.piece.level = cut_.level;
+    walk.outer_states = row_states_;
+    const StateView slots = {states_ + q * kPartBytes, part_, row_states_[loop_.rank - 2]};
+    walk.piece.before = walk.piece.totals = walk.piece.lags = slots;
+    walk.piece.totals.base += kPartBytes;
+    walk.piece.lags.base += scan_.kernel.parts * part_;
     for (int k = 0; k < loop_.operands; ++k) {
       auto& op = walk.loop.operand[k];
-      if (op.base != nullptr) op.base += q * cut_.size() * op.stride[loop_.rank - 1];
+      if (op.base != nullptr) op.base += walk.start * op.stride[loop_.rank - 1];
     }
-    walk.position.first += q * cut_.size() * position_.step;
+    return walk;
+  }
+
+  /// What follows the last block.
+  Walk last() const {
+    Walk walk = from_block(cut_.blocks);
+    walk.piece.ends = true;
+    walk.loop.extent[loop_.rank - 1] -= walk.start;
+    return walk;
   }
 
   /// Blocks first … first + count - 1 of every row, side by side if the rows are few.
-  Walk blocks(std::int64_t first, std::int64_t count, Walk::States use) const {
-    Walk walk{loop_, position_};
-    advance(walk, first);
-    walk.begins = first == 0;
-    walk.use = use;
-    walk.level = cut_.level;
+  Walk blocks(std::int64_t first, std::int64_t count) const {
+    Walk walk = from_block(first);
     StridedLoop& loop = walk.loop;
     const int axis = loop.rank - 1;
     loop.extent[axis] = cut_.size();
@@ -369,85 +253,137 @@ class CutScan {
       loop.operand[k].stride[axis + 1] = cut_.size() * loop.operand[k].stride[axis];
     }
     ++loop.rank;
-    std::array<std::int64_t, core::kMaxLoopRank> dim_states = dim_states_;
     const bool as_lanes = loop_.extent[axis - 1] < kFewLanes;
     const int dim = as_lanes ? axis : 0;
     loop.move_dim(axis + 1, dim);
-    std::copy_backward(dim_states.begin() + dim, dim_states.end() - 1, dim_states.end());
-    dim_states[dim] = kPartBytes;
-    walk.outer_states = dim_states;
-    const std::int64_t slot = first + (use == Walk::States::Total ? 1 : 0);
-    walk.states = {states_ + slot * kPartBytes, part_, dim_states[loop.rank - 2]};
-    const std::int64_t block_positions = cut_.size() * position_.step;
-    if (as_lanes) {
-      walk.position.lane = block_positions;
-    } else {
-      walk.outer_position[0] = block_positions;
+    std::copy_backward(walk.outer_states.begin() + dim, walk.outer_states.end() - 1, walk.outer_states.end());
+    walk.outer_states[dim] = kPartBytes;
+    for (StateView* view : {&walk.piece.before, &walk.piece.totals, &walk.piece.lags}) {
+      view->stride = walk.outer_states[loop.rank - 2];
     }
+    (as_lanes ? walk.lane_start : walk.outer_start[0]) = cut_.size();
     return walk;
+  }
+
+  /// The first block begins the axis, and in the last a feed may begin: nothing stands before either.
+  void walk_blocks(Piece::Task task, const CutScan* feed) const noexcept {
+    const std::int64_t alone = feed == nullptr ? 0 : 1;
+    walk(blocks(0, 1), task, feed);
+    walk(blocks(1, cut_.blocks - 1 - alone), task, feed);
+    if (alone > 0) walk(blocks(cut_.blocks - 1, 1), task, feed);
+  }
+
+  void walk(Walk walk, Piece::Task task, const CutScan* feed) const noexcept {
+    walk.piece.task = task;
+    if (feed != nullptr) {
+      // A feed's slots count from the axis' other end, and lanes that are blocks have theirs in the same row.
+      walk.piece.fed = true;
+      walk.outer_feed = feed->row_states_;
+      walk.piece.feed = {feed->states_, feed->part_, feed->row_states_[loop_.rank - 2]};
+      if (walk.lane_start != 0) {
+        walk.piece.feed.stride = -walk.lane_start / kTileSteps * kPartBytes;
+      } else if (walk.loop.rank > loop_.rank) {
+        std::copy_backward(walk.outer_feed.begin(), walk.outer_feed.end() - 1, walk.outer_feed.end());
+        walk.outer_feed[0] = 0;
+      }
+    }
+    run_walk(stream_, scan_, walk);
   }
 
   /// Replaces a row's totals by what stands before the next block each.
   void put_befores(std::int64_t row) noexcept {
-    alignas(8) std::byte storage[kStateBytes / 64];
+    alignas(8) std::byte storage[kMaxScanParts * kPartBytes * (3 + 2 * numerics::kMaxLevels)];
     Lanes lane(scan_.kernel, storage, 1, loop_.extent[loop_.rank - 1]);
-    lane.start(true, nullptr);
+    lane.start(nullptr);
     for (std::int64_t q = 1; q <= cut_.blocks; ++q) {
-      std::byte* slot = states_ + row * row_states_ + q * kPartBytes;
+      std::byte* slot = states_ + (row * (cut_.blocks + 1) + q) * kPartBytes;
       std::byte total[kMaxScanParts * kPartBytes];
       for (int k = 0; k < scan_.kernel.parts; ++k) std::memcpy(total + k * kPartBytes, slot + k * part_, kPartBytes);
       lane.push_block(cut_.level, total);
-      for (int k = 0; k < scan_.kernel.parts; ++k) {
-        std::memcpy(slot + k * part_, lane.before() + k * kPartBytes, kPartBytes);
-      }
+      const std::byte* before = lane.before();
+      for (int k = 0; k < scan_.kernel.parts; ++k) std::memcpy(slot + k * part_, before + k * kPartBytes, kPartBytes);
     }
   }
 
   const Stream& stream_;
   const LaneScan& scan_;
   const StridedLoop& loop_;
-  Positions position_;
   Cut cut_;
   std::byte* states_;
   std::int64_t rows_ = 1;
-  std::int64_t row_states_ = 0;
   std::int64_t part_ = 0;
-  std::array<std::int64_t, core::kMaxLoopRank> dim_states_{};
+  Strides row_states_{};
 };
+
+/// The eight-byte values that scanning a cut axis needs.
+std::int64_t cut_states(std::int64_t rows, std::int64_t length, const Cut& cut, const LaneStates& states) {
+  std::int64_t needed = CutScan::states_needed(rows, cut, states.parts, states.lags);
+  if (states.feed_parts > 0) needed += CutScan::states_needed(rows, feed_cut(length), states.feed_parts, false);
+  return needed;
+}
+
+void run_cut(const Stream& stream, const LaneScan& scan, const StridedLoop& loop, const Cut& cut,
+             std::byte* states) noexcept {
+  CutScan main(stream, scan, loop, cut, states);
+  if (scan.kernel.feed == nullptr) return main.run(nullptr);
+  const int axis = loop.rank - 1;
+  const std::int64_t rows = loop.count() / loop.extent[axis];
+  StridedLoop input = loop;
+  input.operands = 1;
+  input.operand[0] = loop.operand[kFeedInput];
+  input.flip_dim(axis);
+  // Totals alone are wanted, so there is no output.
+  input.add_absent(ElementKind::F64);
+  input.add_absent(ElementKind::F64);
+  const LaneScan feed_scan{*scan.kernel.feed, input, axis, !scan.descends};
+  std::byte* feed_states = states + CutScan::states_needed(rows, cut, scan.kernel.parts, scan.kernel.lags) * kPartBytes;
+  CutScan feed(stream, feed_scan, feed_scan.loop, feed_cut(loop.extent[axis]), feed_states);
+  feed.find_befores(nullptr);
+  main.run(&feed);
+}
 
 }  // namespace
 
-std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, int parts, int threads) noexcept {
-  if (lanes == 0 || length == 0 || lanes >= kFewLanes * threads) return 0;
+std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, const LaneStates& states,
+                                int threads) noexcept {
+  if (lanes == 0 || length == 0) return 0;
+  std::int64_t values = 0;
   const Cut cut = choose_cut(length);
-  if (cut.blocks == 0) return 0;
-  const std::int64_t states = CutScan::states_needed(lanes, cut, parts);
-  return states <= kStackStates ? 0 : static_cast<std::size_t>((states + 1) * kPartBytes);
+  if (lanes < kFewLanes * threads && cut.blocks > 0) values = cut_states(lanes, length, cut, states);
+  if (values <= kStackStates) values = 0;
+  std::int64_t feed = 0;
+  if (states.feed_parts > 0) {
+    const std::int64_t lane_bytes = Strip::feed_bytes(length, states.feed_parts);
+    const std::int64_t shares = std::min<std::int64_t>(lanes, threads);
+    feed = shares * std::max(lane_bytes, std::min(kFeedBytes, lane_bytes * ceil_div(lanes, shares)));
+  }
+  const std::int64_t bytes = std::max(values * kPartBytes, feed);
+  return bytes == 0 ? 0 : static_cast<std::size_t>(bytes + kPartBytes);
 }
 
-void run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept {
+bool run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept {
   StridedLoop loop = scan.loop;
   const std::int64_t length = loop.extent[scan.axis];
-  if (loop.count() == 0) return;
+  if (loop.count() == 0) return true;
   arrange_dims(loop, scan.axis);
   const std::int64_t rows = loop.count() / length;
-  Positions position;
-  if (scan.reverse) position = {length - 1, -1, 0};
+  const std::span<std::uint64_t> memory = core::values_in<std::uint64_t>(workspace);
 
   const std::int64_t lanes = loop.extent[loop.rank - 2];
   const std::int64_t strips = rows / lanes * ceil_div(lanes, kFewLanes);  // the narrowest that are worth it
   const Cut cut = choose_cut(length);
-  if (cut.blocks > 0 && (lanes < kFewLanes || strips < stream.threads())) {
-    const std::int64_t needed = CutScan::states_needed(rows, cut, scan.kernel.parts);
+  if (scan.cuttable && cut.blocks > 0 && (lanes < kFewLanes || strips < stream.threads())) {
+    const LaneScanKernel& kernel = scan.kernel;
+    const int feed_parts = kernel.feed == nullptr ? 0 : kernel.feed->parts;
+    const std::int64_t needed = cut_states(rows, length, cut, {kernel.parts, kernel.lags, feed_parts});
     std::uint64_t stack[kStackStates];
-    const std::span<std::uint64_t> states =
-        needed <= kStackStates ? std::span(stack) : core::values_in<std::uint64_t>(workspace);
+    const std::span<std::uint64_t> states = needed <= kStackStates ? std::span(stack) : memory;
     if (std::ssize(states) >= needed) {
-      auto* memory = reinterpret_cast<std::byte*>(states.data());
-      return CutScan(stream, scan, loop, position, cut, memory).run();
+      run_cut(stream, scan, loop, cut, reinterpret_cast<std::byte*>(states.data()));
+      return true;
     }
   }
-  run_walk(stream, scan, {loop, position});
+  return run_walk(stream, scan, {loop, length}, std::as_writable_bytes(memory));
 }
 
 }  // namespace planck::cpu

@@ -1,9 +1,13 @@
 // The scan engine: independent lanes side by side, each scanned in the canonical order of
 // src/numerics/canonical_order.hpp.
 //
-// All lanes stand at the same position, so one step of a kernel takes each of them one element further, and every
-// eighth step closes a block for all of them at once. Lanes are the elements of an inner dimension, or rows that are
-// turned into columns tile by tile, or whole blocks of one long row. None of this changes a bit.
+// All lanes stand at the same position, so one call of a kernel takes each of them up to eight elements further, to the
+// end of a block. Lanes are the elements of an inner dimension, or rows that are turned into columns tile by tile, or
+// whole blocks of one long row. None of this changes a bit.
+//
+// A backward pass is such a scan from the axis' end to its start. Some need what a scan from the start found at each
+// element: that one, the feed, runs first and keeps its states every kTileSteps elements, from where each tile of it is
+// found again.
 #pragma once
 
 #include <cstddef>
@@ -16,47 +20,80 @@
 
 namespace planck::cpu {
 
+/// Inputs, a fed one included.
 inline constexpr int kMaxScanInputs = 3;
+inline constexpr int kMaxScanOutputs = 3;
 inline constexpr int kMaxScanParts = 2;
 /// States are kept part by part, eight bytes a lane.
 inline constexpr std::int64_t kPartBytes = 8;
 
-/// One step of n lanes.
-struct LaneStep {
-  const void* input[kMaxScanInputs];
-  void* output;                ///< the value of each lane, or null
-  void* indices;               ///< where its winner stands, for kernels that know
-  std::int64_t position;       ///< lane 0's place along the axis
+/// The input that a feed reads.
+inline constexpr int kFeedInput = 1;
+/// The input that has its own operand at one end of the axis, and the output that is written there alone.
+inline constexpr int kEdgeInput = 2;
+inline constexpr int kEdgeOutput = 2;
+
+/// Up to eight steps of n lanes.
+struct LaneSteps {
+  const std::byte* input[kMaxScanInputs];  ///< the first step's elements; null for what is not there
+  std::int64_t input_step[kMaxScanInputs];
+  std::byte* output[kMaxScanOutputs];
+  std::int64_t output_step[kMaxScanOutputs];
+  std::int64_t position;  ///< lane 0's place along the axis
+  std::int64_t position_step;
   std::int64_t lane_position;  ///< and what each lane adds to it
   std::byte* own;              ///< each lane's state within its block of eight; `first` starts a new one
   const std::byte* before;     ///< and of everything before that block; null if there is nothing
+  std::byte* lag;              ///< what each lane's last step left for the next
   bool first;
-  bool begin;  ///< the axis' first element, where some scans start from a given state
+  bool edge;      ///< the one step whose edge input is another
+  bool writes;    ///< or states alone are wanted
+  bool lag_only;  ///< one step for what it leaves
+  std::int64_t steps;
   std::int64_t n;
   std::int64_t part_stride;  ///< bytes from a state's first part to its second
 };
 
 struct LaneScanKernel {
-  int inputs;
+  int inputs;  ///< in memory; a fed one comes after them
+  int outputs;
   int parts;
-  void (*step)(const LaneStep& step);
+  bool lags;  ///< whether steps leave something for the next
+  double lag_start;
+  void (*step)(const LaneSteps& steps);
   /// into = left before right, for n lanes; `into` may be one of them.
   void (*combine)(std::byte* into, const std::byte* left, const std::byte* right, std::int64_t n,
                   std::int64_t part_stride);
+  const LaneScanKernel* feed = nullptr;
+  bool states_need_feed = false;  ///< or only the outputs do
 };
+
+enum class ScanEdge { None, First, Last };
 
 struct LaneScan {
   const LaneScanKernel& kernel;
-  /// Operands: the kernel's inputs, the output, the indices (or absent). The axis runs in scan order.
+  /// Operands: the kernel's inputs, its outputs, and the edge's input (or absent). The axis runs in scan order.
   core::StridedLoop loop;
   int axis;
-  bool reverse;  ///< the views were flipped along the axis: positions count from its end
+  bool descends;  ///< positions count from the axis' end
+  ScanEdge edge = ScanEdge::None;
+  /// No output replaces an input that other steps read: then the axis may be cut.
+  bool cuttable = true;
 };
 
-/// Bytes that let a few long lanes be shared among threads; the engine is content with less.
-std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, int parts, int threads) noexcept;
+/// What a scan keeps for each lane.
+struct LaneStates {
+  int parts;
+  bool lags = false;
+  int feed_parts = 0;
+};
 
-/// The output may be an input's view.
-void run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept;
+/// Bytes that let a few long lanes be shared among threads, and feeds keep their states.
+std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, const LaneStates& states,
+                                int threads) noexcept;
+
+/// An output may be an input's view. The engine is content with less workspace, but not for a feed: false, and nothing
+/// was written.
+bool run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept;
 
 }  // namespace planck::cpu

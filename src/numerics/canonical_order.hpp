@@ -59,6 +59,12 @@ class CanonicalFold {
     return sum;
   }
 
+  /// Everything so far, as it stands before the next element: a block of 8 that is full counts as closed.
+  PLANCK_HOST_DEVICE State total() {
+    if (count_[0] == kRadix) close_block();
+    return prefix();
+  }
+
   /// The total of exactly one whole block of `level` (>= 1), when that is what was pushed.
   PLANCK_HOST_DEVICE State block_total(int level) {
     close_block();

@@ -1,5 +1,5 @@
 // The backward passes of scans as plain loops, to be read beside SPEC section 4. Lanes know nothing of each other, so
-// the CPU backend shares the same loops out among threads.
+// where the vector engine lacks memory the CPU backend shares the same loops out among threads.
 #include <algorithm>
 
 #include "core/reference_loop.hpp"
@@ -34,173 +34,150 @@ class Lane {
 
   std::int64_t length() const { return length_; }
   bool has(int k) const { return at_[k] != nullptr; }
-  double get(int k, std::int64_t t) const { return scalar::widen<double>(core::Cell(at(k, t)).get<T>()); }
-  std::int64_t index(int k, std::int64_t t, ElementKind element) const {
-    const core::Cell cell(at(k, t));
-    return element == ElementKind::S32 ? cell.get<std::int32_t>() : cell.get<std::int64_t>();
+  double get(int k, std::int64_t s) const { return scalar::widen<double>(core::Cell(at(k, s)).get<T>()); }
+  double index(int k, std::int64_t s, ElementKind element) const {
+    const core::Cell cell(at(k, s));
+    return static_cast<double>(element == ElementKind::S32 ? cell.get<std::int32_t>() : cell.get<std::int64_t>());
   }
-  void put(int k, std::int64_t t, double value) const {
-    core::Cell(at(k, t)).set(scalar::narrow<T>(static_cast<Compute<T>>(value)));
+  void put(int k, std::int64_t s, double value) const {
+    core::Cell(at(k, s)).set(scalar::narrow<T>(static_cast<Compute<T>>(value)));
   }
 
  private:
-  std::byte* at(int k, std::int64_t t) const { return at_[k] + t * step_[k]; }
+  std::byte* at(int k, std::int64_t s) const { return at_[k] + s * step_[k]; }
 
   std::int64_t length_;
   std::array<std::byte*, core::kMaxLoopOperands> at_{};
   std::array<std::int64_t, core::kMaxLoopOperands> step_{};
 };
 
-/// Calls body(t, value) from the lane's end to its start, where value is what forward(fold, t) found at t on a walk
-/// from the start. The memory holds as much of that walk as it can; what it cannot is walked again.
-template <class Fold, class Forward, class Body>
-void walk_back(std::int64_t length, const LaneMemory& memory, const Forward& forward, const Body& body) {
-  for (std::int64_t end = length; end > 0;) {
-    const std::int64_t begin = std::max<std::int64_t>(0, end - memory.count);
-    Fold fold;
-    for (std::int64_t t = 0; t < end; ++t) {
-      const double value = forward(fold, t);
-      if (t >= begin) memory.values[t - begin] = value;
+/// One lane's backward pass. Its steps s go from the axis' end to its start.
+template <class T>
+class Pass {
+ public:
+  Pass(const Lane<T>& lane, const BackwardPass& pass, const ScanKey& key, const LaneMemory& memory)
+      : lane_(lane), pass_(pass), key_(key), memory_(memory) {}
+
+  /// With a feed, which finds one more input on a walk from the axis' start. The memory holds as much of that walk as
+  /// it can; what it cannot is walked again.
+  template <class Gradient, class Feed>
+  void run_fed() {
+    Walk<Gradient> walk;
+    for (std::int64_t begin = 0; begin < lane_.length();) {
+      const std::int64_t end = std::min(lane_.length(), begin + memory_.count);
+      CanonicalFold<typename Feed::State, Feed> feed;
+      for (std::int64_t s = lane_.length() - 1; s >= begin; --s) {
+        const double x = lane_.get(kX, s);
+        double value = 0;
+        if constexpr (requires { Feed::identity(); }) {
+          value = s == lane_.length() - 1 ? Feed::identity() : Feed::project(feed.total());
+          feed.push(Feed::lift(&x, position(s)));
+        } else {
+          feed.push(Feed::lift(&x, position(s)));
+          value = Feed::project(feed.prefix());
+        }
+        if (s < end) memory_.values[s - begin] = value;
+      }
+      for (std::int64_t s = begin; s < end; ++s) step(walk, s, memory_.values + (s - begin));
+      begin = end;
     }
-    for (std::int64_t t = end - 1; t >= begin; --t) body(t, memory.values[t - begin]);
-    end = begin;
   }
-}
 
-/// dx[j] = L[j] * R[j]: the product of what stands before j, and R[j] = dy[j] + x[j+1] * R[j+1].
-template <class T>
-void cumprod(const Lane<T>& lane, const LaneMemory& memory) {
-  using Products = scalar::CumprodScan<double>;
-  using Rest = scalar::LinearRecurrenceScan<double, false>;
-  CanonicalFold<Rest::State, Rest> rest;
-  // Gradients may overwrite what they are made of: the next step's inputs are read before this one's output is written.
-  double x_after = 1.0;
-  double dy = lane.get(kDy, lane.length() - 1);
-  walk_back<CanonicalFold<Products::State, Products>>(
-      lane.length(), memory,
-      [&](auto& products, std::int64_t t) {
-        const double before = t == 0 ? 1.0 : Products::project(products.prefix());
-        const double x = lane.get(kX, t);
-        products.push(Products::lift(&x, 0.0));
-        return before;
-      },
-      [&](std::int64_t t, double before) {
-        const double inputs[] = {x_after, dy};
-        rest.push(Rest::lift(inputs, 0.0));
-        x_after = lane.get(kX, t);
-        if (t > 0) dy = lane.get(kDy, t - 1);
-        lane.put(kDx, t, before * Rest::project(rest.prefix()));
-      });
-}
+  template <class Gradient>
+  void run() {
+    Walk<Gradient> walk;
+    for (std::int64_t s = 0; s < lane_.length(); ++s) step(walk, s, nullptr);
+  }
 
-/// dx[j] = the sum of dy over the positions that j wins, which are neighbours and begin at j.
-template <class T, class Winners>
-void extremum(const Lane<T>& lane, bool reverse, const ScanKey& key, const LaneMemory& memory) {
-  using Sums = scalar::SegmentedSumScan<double>;
-  CanonicalFold<Sums::State, Sums> sums;
-  double winner_after = -1.0;
-  double dy = lane.get(kDy, lane.length() - 1);
-  walk_back<CanonicalFold<typename Winners::State, Winners>>(
-      lane.length(), memory,
-      [&](auto& winners, std::int64_t t) {
-        if (key.indices) return static_cast<double>(lane.index(kIndices, t, *key.indices));
-        const double x = lane.get(kX, t);
-        winners.push(Winners::lift(&x, static_cast<double>(reverse ? lane.length() - 1 - t : t)));
-        return Winners::position(winners.prefix());
-      },
-      [&](std::int64_t t, double position) {
-        const auto here = static_cast<double>(reverse ? lane.length() - 1 - t : t);
-        sums.push(Sums::lift(position == winner_after ? 0.0 : 1.0, dy));
-        winner_after = position;
-        if (t > 0) dy = lane.get(kDy, t - 1);
-        lane.put(kDx, t, position == here ? sums.prefix().part[1] : 0.0);
-      });
-}
-
-/// dx[k] = e^(x[k] - y[k]) * S[k]; y as saved, or found again where 16-bit storage lost it.
-template <class T>
-void log_cumsum_exp(const Lane<T>& lane, const LaneMemory& memory) {
-  using Sums = scalar::LogCumsumExpScan<double>;
-  using Weights = scalar::LogWeightScan<double>;
-  CanonicalFold<Weights::State, Weights> weights;
-  const bool saved = lane.has(kY);
-  double dy = lane.get(kDy, lane.length() - 1);
-  double y_saved = saved ? lane.get(kY, lane.length() - 1) : 0.0;
-  const auto step = [&](std::int64_t t, double y) {
-    weights.push(Weights::lift(y, dy));
-    if (t > 0) dy = lane.get(kDy, t - 1);
-    if (t > 0 && saved) y_saved = lane.get(kY, t - 1);
-    lane.put(kDx, t, Weights::gradient(lane.get(kX, t), y, weights.prefix()));
+ private:
+  template <class Gradient>
+  struct Walk {
+    CanonicalFold<typename Gradient::State, Gradient> fold;
+    double lag = 0;
+    Walk() {
+      if constexpr (requires { Gradient::kLagStart; }) lag = Gradient::kLagStart;
+    }
+    auto lift(const double* in) {
+      if constexpr (requires { Gradient::kLagStart; }) {
+        return Gradient::lift(in, &lag);
+      } else {
+        return Gradient::lift(in, 0.0);
+      }
+    }
   };
-  if (saved) {
-    for (std::int64_t t = lane.length() - 1; t >= 0; --t) step(t, y_saved);
-    return;
-  }
-  walk_back<CanonicalFold<Sums::State, Sums>>(
-      lane.length(), memory,
-      [&](auto& sums, std::int64_t t) {
-        const double x = lane.get(kX, t);
-        sums.push(Sums::lift(&x, 0.0));
-        return Sums::project(sums.prefix());
-      },
-      step);
-}
 
-/// g[t] = dh[t] + a[t+1] * g[t+1]; db = g, da[t] = g[t] * h[t-1], d_initial = a[0] * g[0].
-template <class T>
-void linear_recurrence(const Lane<T>& lane) {
-  using Rest = scalar::LinearRecurrenceScan<double, false>;
-  CanonicalFold<Rest::State, Rest> rest;
-  double a_after = 1.0;
-  for (std::int64_t t = lane.length() - 1; t >= 0; --t) {
-    const double inputs[] = {a_after, lane.get(kDh, t)};
-    rest.push(Rest::lift(inputs, 0.0));
-    const double g = Rest::project(rest.prefix());
-    a_after = lane.get(kA, t);
-    if (lane.has(kDa)) {
-      double da = 0.0;  // of a[0] without an initial state: nothing depends on it
-      if (t > 0) da = g * lane.get(kH, t - 1);
-      if (t == 0 && lane.has(kInitial)) da = g * lane.get(kInitial, 0);
-      lane.put(kDa, t, da);
+  double position(std::int64_t s) const { return static_cast<double>(pass_.descends ? lane_.length() - 1 - s : s); }
+
+  template <class Gradient>
+  void step(Walk<Gradient>& walk, std::int64_t s, const double* fed) {
+    double in[kMaxInputs] = {};
+    bool whole = true;
+    // The recurrence's last step, its first element, has the initial state, if any, for the h before it.
+    const bool edge = key_.kind == ScanKind::LinearRecurrence && s == lane_.length() - 1;
+    for (int k = 0; k < pass_.inputs; ++k) {
+      int from = k;
+      if (edge && k == kH) from = pass_.inputs + pass_.outputs;
+      if (!lane_.has(from)) {
+        whole = false;
+      } else if (k == kIndices && key_.indices) {
+        in[k] = lane_.index(from, s, *key_.indices);
+      } else {
+        in[k] = lane_.get(from, from == k ? s : 0);
+      }
     }
-    if (lane.has(kDb)) lane.put(kDb, t, g);
-    if (t == 0 && lane.has(kDInitial)) lane.put(kDInitial, 0, a_after * g);
+    if (fed != nullptr) in[pass_.inputs] = *fed;
+    walk.fold.push(walk.lift(in));
+    double out[kMaxOutputs] = {};
+    Gradient::gradients(in, whole, position(s), walk.fold.prefix(), out);
+    for (int k = 0; k < pass_.outputs; ++k) {
+      const int to = pass_.inputs + k;
+      if (!lane_.has(to)) continue;
+      if (k != kDInitial) lane_.put(to, s, out[k]);
+      if (k == kDInitial && edge) lane_.put(to, 0, out[k]);
+    }
   }
-}
+
+  const Lane<T>& lane_;
+  const BackwardPass& pass_;
+  const ScanKey& key_;
+  const LaneMemory& memory_;
+};
 
 template <class T>
-void backward_lane(const Lane<T>& lane, bool reverse, const ScanKey& key, const LaneMemory& memory) {
-  const auto winners = [&]<bool largest>() {
-    if (key.ties == ScanTies::Last) {
-      extremum<T, scalar::ExtremumScan<double, largest, true, true>>(lane, reverse, key, memory);
-    } else {
-      extremum<T, scalar::ExtremumScan<double, largest, false, true>>(lane, reverse, key, memory);
-    }
+void run_lane(Pass<T> pass, const ScanKey& key) {
+  const auto extremum = [&]<bool largest>() {
+    if (key.indices) return pass.template run<scalar::ExtremumGradient<double, 2>>();
+    using Gradient = scalar::ExtremumGradient<double, 3>;
+    if (key.ties == ScanTies::Last) return pass.template run_fed<Gradient, scalar::WinnerScan<double, largest, true>>();
+    pass.template run_fed<Gradient, scalar::WinnerScan<double, largest, false>>();
   };
   switch (key.kind) {
     case ScanKind::Cumsum:
       return;  // the sum from the other end, which needs no loop of its own
     case ScanKind::Cumprod:
-      return cumprod(lane, memory);
+      return pass.template run_fed<scalar::CumprodGradient<double>, scalar::ProductBeforeScan<double>>();
     case ScanKind::Cummax:
-      return winners.template operator()<true>();
+      return extremum.template operator()<true>();
     case ScanKind::Cummin:
-      return winners.template operator()<false>();
+      return extremum.template operator()<false>();
     case ScanKind::LogCumsumExp:
-      return log_cumsum_exp(lane, memory);
+      // y as saved, or found again where 16-bit storage lost it.
+      if (sizeof(T) > 2) return pass.template run<scalar::LogCumsumExpGradient<double>>();
+      return pass.template run_fed<scalar::LogCumsumExpGradient<double>, scalar::LogCumsumExpScan<double>>();
     case ScanKind::LinearRecurrence:
-      return linear_recurrence(lane);
+      return pass.template run<scalar::LinearRecurrenceGradient<double>>();
   }
 }
 
 }  // namespace
 
-void backward(const StridedLoop& loop, int axis, bool reverse, const ScanKey& key, std::int64_t first,
+void backward(const StridedLoop& loop, int axis, const BackwardPass& pass, const ScanKey& key, std::int64_t first,
               std::int64_t last, const LaneMemory& memory) {
   if (loop.extent[axis] == 0) return;
   numerics::with_float(key.element, [&]<class T>(T) {
-    for (std::int64_t lane = first; lane < last; ++lane) {
-      backward_lane(Lane<T>(loop, axis, lane), reverse, key, memory);
+    for (std::int64_t i = first; i < last; ++i) {
+      const Lane<T> lane(loop, axis, i);
+      run_lane(Pass<T>(lane, pass, key, memory), key);
     }
   });
 }

@@ -9,8 +9,8 @@ struct ScanState {
 
 template <class V>
 struct CumsumScan {
-  static constexpr int kInputs = 1;
   static constexpr int kParts = 1;
+  static constexpr bool kPositions = false;
   using State = ScanState<V, kParts>;
   static PLANCK_MATH State lift(const V* x, V) { return {{x[0]}}; }
   static PLANCK_MATH State combine(const State& a, const State& b) { return {{a.part[0] + b.part[0]}}; }
@@ -19,8 +19,8 @@ struct CumsumScan {
 
 template <class V>
 struct CumprodScan {
-  static constexpr int kInputs = 1;
   static constexpr int kParts = 1;
+  static constexpr bool kPositions = false;
   using State = ScanState<V, kParts>;
   static PLANCK_MATH State lift(const V* x, V) { return {{x[0]}}; }
   static PLANCK_MATH State combine(const State& a, const State& b) { return {{a.part[0] * b.part[0]}}; }
@@ -31,8 +31,8 @@ struct CumprodScan {
 /// `last` alone.
 template <class V, bool largest, bool last, bool positions>
 struct ExtremumScan {
-  static constexpr int kInputs = 1;
   static constexpr int kParts = positions ? 2 : 1;
+  static constexpr bool kPositions = positions;
   using State = ScanState<V, kParts>;
   static PLANCK_MATH State lift(const V* x, V position) {
     State s;
@@ -59,73 +59,155 @@ struct ExtremumScan {
   }
 };
 
-/// The maximum m of the elements and the sum of e^(x - m): the value is m + log(sum).
-template <class V>
-struct LogCumsumExpScan {
-  static constexpr int kInputs = 1;
-  static constexpr int kParts = 2;
-  using State = ScanState<V, kParts>;
-  static PLANCK_MATH State lift(const V* x, V) { return {{x[0], V(1)}}; }
-  static PLANCK_MATH State combine(const State& a, const State& b) {
-    const V am = a.part[0];
-    const V bm = b.part[0];
-    const auto right = (am < bm) | (is_nan(bm) & (am <= am));
-    const V larger = select(right, bm, am);
-    const V smaller = select(right, am, bm);
-    // Equal infinities differ by 0, and so does whatever follows a NaN.
-    const V factor = exp(select(smaller < larger, smaller - larger, V(0)));
-    return {{larger, a.part[1] * select(right, factor, V(1)) + b.part[1] * select(right, V(1), factor)}};
-  }
-  static PLANCK_MATH V project(const State& s) { return s.part[0] + log1p(s.part[1] - V(1)); }
-};
-
-/// Inputs a, b and perhaps the state before the first element. The map h -> a*h + b of a run of elements; its value is
-/// what the run makes of h = 0.
-template <class V, bool initial>
-struct LinearRecurrenceScan {
-  static constexpr int kInputs = initial ? 3 : 2;
-  static constexpr int kParts = 2;
-  using State = ScanState<V, kParts>;
-  static PLANCK_MATH State lift(const V* x, V) { return {{x[0], x[1]}}; }
-  /// The axis' first element, with the initial state folded in.
-  static PLANCK_MATH State begin(const V* x) requires initial { return {{x[0], x[0] * x[2] + x[1]}}; }
-  static PLANCK_MATH State combine(const State& l, const State& r) {
-    return {{r.part[0] * l.part[0], r.part[0] * l.part[1] + r.part[1]}};
-  }
-  static PLANCK_MATH V project(const State& s) { return s.part[1]; }
-};
-
-// ---- states of the backward passes, which run from the axis' end to its start ----
-
-/// Sums of the gradients that one winner gets: a flag, which starts a new sum, and the sum.
-template <class V>
-struct SegmentedSumScan {
-  using State = ScanState<V, 2>;
-  static PLANCK_MATH State lift(V flag, V dy) { return {{flag, dy}}; }
-  static PLANCK_MATH State combine(const State& l, const State& r) {
-    const auto starts = V(0) < r.part[0];
-    return {{select(starts, r.part[0], l.part[0]), select(starts, r.part[1], l.part[1] + r.part[1])}};
-  }
-};
-
 /// a - b, but 0 for equal infinities.
 template <class V>
 PLANCK_MATH V exponent_between(V a, V b) {
   return select((a <= b) & (b <= a), V(0), a - b);
 }
 
-/// LogCumsumExp's gradients: r = y of the run's element that comes first along the axis, and the sum of dy * e^(r - y).
-/// Along the axis y does not fall, so no exponent is positive.
+/// A reference r near the largest element and the sum of e^(x - r): the value is r + log(sum). r moves on only to what
+/// is larger by more than kSlack, so that neighbouring prefixes mostly share it, and with it the exponentials between
+/// runs. What slack adds up to over all levels of the canonical order stays below the f64 range.
 template <class V>
-struct LogWeightScan {
+struct LogCumsumExpScan {
+  static constexpr int kParts = 2;
+  static constexpr bool kPositions = false;
+  static constexpr double kSlack = 24;
+  using State = ScanState<V, kParts>;
+  static PLANCK_MATH State lift(const V* x, V) { return {{x[0], V(1)}}; }
+  static PLANCK_MATH State combine(const State& a, const State& b) {
+    const Bridge between = bridge(a, b);
+    return {{between.reference, sum(between, b)}};
+  }
+  static PLANCK_MATH V project(const State& s) { return s.part[0] + log1p(s.part[1] - V(1)); }
+
+  /// What combining a with any b of the same reference shares.
+  struct Bridge {
+    V reference;
+    V left;    ///< a's sum, to the common reference
+    V factor;  ///< that takes b's sum there
+  };
+  static PLANCK_MATH Bridge bridge(const State& a, const State& b) {
+    const V ahead = exponent_between(b.part[0], a.part[0]);
+    // NaN is not ahead; it reaches the sum through the exponential and stays there.
+    const auto moves = V(kSlack) < ahead;
+    const V e = exp(select(moves, V(0) - ahead, ahead));
+    return {select(moves, b.part[0], a.part[0]), a.part[1] * select(moves, e, V(1)), select(moves, V(1), e)};
+  }
+  static PLANCK_MATH V project(const Bridge& between, const State& b) {
+    return between.reference + log1p(sum(between, b) - V(1));
+  }
+
+ private:
+  static PLANCK_MATH V sum(const Bridge& between, const State& b) { return between.left + b.part[1] * between.factor; }
+};
+
+/// Inputs a, b and perhaps the state before the first element. The map h -> a*h + b of a run of elements; its value is
+/// what the run makes of h = 0.
+template <class V>
+struct LinearRecurrenceScan {
+  static constexpr int kParts = 2;
+  static constexpr bool kPositions = false;
+  using State = ScanState<V, kParts>;
+  static PLANCK_MATH State lift(const V* x, V) { return {{x[0], x[1]}}; }
+  /// The axis' first element, with the initial state folded in.
+  static PLANCK_MATH State begin(const V* x) { return {{x[0], x[0] * x[2] + x[1]}}; }
+  static PLANCK_MATH State combine(const State& l, const State& r) {
+    return {{r.part[0] * l.part[0], r.part[0] * l.part[1] + r.part[1]}};
+  }
+  static PLANCK_MATH V project(const State& s) { return s.part[1]; }
+};
+
+// ---- what backward passes first find from the axis' start on ----
+
+/// The product of everything before an element: the value of a state before it takes the element in.
+template <class V>
+struct ProductBeforeScan : CumprodScan<V> {
+  static PLANCK_MATH V identity() { return V(1); }
+};
+
+/// Where the winner stands.
+template <class V, bool largest, bool last>
+struct WinnerScan : ExtremumScan<V, largest, last, true> {
+  using State = typename ExtremumScan<V, largest, last, true>::State;
+  static PLANCK_MATH V project(const State& s) { return s.part[1]; }
+};
+
+// ---- backward passes, which run from the axis' end to its start ----
+//
+// lift also gets a value that the step before left, and leaves one for the next. gradients gets the inputs, whether
+// all of them are there, the element's position and the state of everything from the axis' end to here.
+
+/// Inputs dy, x and L, the product of what stands before: dx[j] = L[j] * R[j] with R[j] = dy[j] + x[j+1] * R[j+1].
+template <class V>
+struct CumprodGradient : LinearRecurrenceScan<V> {
   using State = ScanState<V, 2>;
-  static PLANCK_MATH State lift(V y, V dy) { return {{y, dy}}; }
+  static constexpr double kLagStart = 1;
+  static PLANCK_MATH State lift(const V* in, V* lag) {
+    const State s = {{*lag, in[0]}};
+    *lag = in[1];
+    return s;
+  }
+  static PLANCK_MATH void gradients(const V* in, bool, V, const State& s, V* out) { out[0] = in[2] * s.part[1]; }
+};
+
+/// Inputs dy and, last, the winner's position. dx[j] is the sum of dy over the positions that j wins, which are
+/// neighbours and begin at j: a flag starts a new sum.
+template <class V, int inputs>
+struct ExtremumGradient {
+  static constexpr int kParts = 2;
+  static constexpr bool kPositions = true;
+  static constexpr double kLagStart = -1;
+  using State = ScanState<V, kParts>;
+  static PLANCK_MATH State lift(const V* in, V* lag) {
+    const V winner = in[inputs - 1];
+    const State s = {{select(same(winner, *lag), V(0), V(1)), in[0]}};
+    *lag = winner;
+    return s;
+  }
+  static PLANCK_MATH State combine(const State& l, const State& r) {
+    const auto starts = V(0) < r.part[0];
+    return {{select(starts, r.part[0], l.part[0]), select(starts, r.part[1], l.part[1] + r.part[1])}};
+  }
+  static PLANCK_MATH void gradients(const V* in, bool, V position, const State& s, V* out) {
+    out[0] = select(same(in[inputs - 1], position), s.part[1], V(0));
+  }
+
+ private:
+  static PLANCK_MATH auto same(V a, V b) { return (a <= b) & (b <= a); }
+};
+
+/// Inputs dy, x and y: dx[k] = e^(x[k] - y[k]) * S[k]. r = y of the run's element that comes first along the axis, and
+/// S = the sum of dy * e^(r - y). Along the axis y does not fall, so no exponent is positive.
+template <class V>
+struct LogCumsumExpGradient {
+  static constexpr int kParts = 2;
+  static constexpr bool kPositions = false;
+  using State = ScanState<V, kParts>;
+  static PLANCK_MATH State lift(const V* in, V) { return {{in[2], in[0]}}; }
   static PLANCK_MATH State combine(const State& l, const State& r) {
     return {{r.part[0], r.part[1] + exp(exponent_between(r.part[0], l.part[0])) * l.part[1]}};
   }
-  /// dx of the run's first element.
-  static PLANCK_MATH V gradient(V x, V y, const State& s) {
+  static PLANCK_MATH void gradients(const V* in, bool, V, const State& s, V* out) {
     const V lowest(-std::numeric_limits<double>::infinity());
-    return select(y <= lowest, V(0), exp(exponent_between(x, y)) * s.part[1]);
+    out[0] = select(in[2] <= lowest, V(0), exp(exponent_between(in[1], in[2])) * s.part[1]);
+  }
+};
+
+/// Inputs dh, a and h[t-1], which nothing stands for where the recurrence starts from 0. g[t] = dh[t] + a[t+1] *
+/// g[t+1]; da[t] = g[t] * h[t-1], db = g, and of the initial state a[0] * g[0].
+template <class V>
+struct LinearRecurrenceGradient : LinearRecurrenceScan<V> {
+  using State = ScanState<V, 2>;
+  static constexpr double kLagStart = 1;
+  static PLANCK_MATH State lift(const V* in, V* lag) {
+    const State s = {{*lag, in[0]}};
+    *lag = in[1];
+    return s;
+  }
+  static PLANCK_MATH void gradients(const V* in, bool whole, V, const State& s, V* out) {
+    out[0] = whole ? s.part[1] * in[2] : V(0);
+    out[1] = s.part[1];
+    out[2] = in[1] * s.part[1];
   }
 };

@@ -30,14 +30,27 @@ constexpr cpu::KernelRow kernel_row(const ScanKey& key, const cpu::LaneScanKerne
           key.element,      extremum ? key.indices : std::nullopt, nullptr,  nullptr, scan};
 }
 
-/// The reference. The loop's views run forwards along the axis; `reverse` says whether positions count from its end.
-/// Operands: the inputs (the initial state, if any, last), the output, the indices (or absent).
+/// The reference.
 namespace reference {
+/// The loop's views run forwards along the axis; `reverse` says whether positions count from its end. Operands: the
+/// inputs, the output, the indices (if the key has them), and the initial state of a recurrence (or absent).
 void run(const core::StridedLoop& loop, int axis, bool reverse, const ScanKey& key);
 
-/// The places of a backward pass's operands. All run along the axis in scan order; what is not needed is absent.
-enum ScanBackwardOperand : int { kDy, kX, kY, kIndices, kDx };
-enum RecurrenceBackwardOperand : int { kDh, kA, kH, kInitial, kDa, kDb, kDInitial };
+/// The inputs of a backward pass: dy, and then what the kind needs of x (or the indices instead) and y; or dh, a, h.
+/// All views run from the axis' end to its start, h one step ahead. Then the gradients, and the initial state (or
+/// absent).
+inline constexpr int kMaxInputs = 3;
+inline constexpr int kMaxOutputs = 3;
+inline constexpr int kX = 1;
+inline constexpr int kIndices = 1;
+inline constexpr int kH = 2;
+inline constexpr int kDInitial = 2;  ///< among the outputs da, db, d_initial
+
+struct BackwardPass {
+  int inputs;
+  int outputs;
+  bool descends;  ///< the first step stands at the axis' last index
+};
 
 /// Memory for one lane at a time. Fewer values than the axis has elements make a pass slower, never wrong.
 struct LaneMemory {
@@ -45,7 +58,7 @@ struct LaneMemory {
   std::int64_t count;
 };
 /// Every kind but Cumsum, for lanes first … last - 1: each is one walk from the axis' end to its start.
-void backward(const core::StridedLoop& loop, int axis, bool reverse, const ScanKey& key, std::int64_t first,
+void backward(const core::StridedLoop& loop, int axis, const BackwardPass& pass, const ScanKey& key, std::int64_t first,
               std::int64_t last, const LaneMemory& memory);
 }  // namespace reference
 

@@ -25,9 +25,8 @@ using core::StridedLoop;
 using core::Text;
 using detail::PlanChoice;
 
-/// Lanes up to this length need no workspace to look back.
+/// What the plain loops of a backward pass keep of a lane without workspace.
 constexpr std::int64_t kStackValues = 4096;
-constexpr std::int64_t kValueBytes = sizeof(double);
 
 /// One scan of the family, in the words that its parts share.
 struct Problem {
@@ -57,16 +56,22 @@ Status check_axis(std::string_view plan, std::string_view name, int axis, const 
   return fail(Text::AxisOutOfRange, {plan, name, axis, shape});
 }
 
-/// Whether a backward pass first walks forwards and keeps what it finds.
+/// Whether a backward pass first walks forwards for something.
 bool looks_back(const scan::ScanKey& key) {
   const bool wide = key.element == ElementKind::F32 || key.element == ElementKind::F64;
-  return key.kind == ScanKind::Cumprod || scan::is_extremum(key.kind) || (key.kind == ScanKind::LogCumsumExp && !wide);
+  return key.kind == ScanKind::Cumprod || (scan::is_extremum(key.kind) && !key.indices) ||
+         (key.kind == ScanKind::LogCumsumExp && !wide);
 }
 
-/// The parts of a forward scan's state.
-int parts_of(const scan::ScanKey& key) {
-  if (scan::is_extremum(key.kind)) return key.indices ? 2 : 1;
-  return key.kind == ScanKind::Cumsum || key.kind == ScanKind::Cumprod ? 1 : 2;
+/// What a scan keeps for each lane.
+cpu::LaneStates states_of(const scan::ScanKey& key, bool backward) {
+  const bool extremum = scan::is_extremum(key.kind);
+  if (!backward || key.kind == ScanKind::Cumsum) {
+    const bool one = extremum ? !key.indices : key.kind == ScanKind::Cumsum || key.kind == ScanKind::Cumprod;
+    return {one ? 1 : 2};
+  }
+  const int feed_parts = key.kind == ScanKind::Cumprod ? 1 : 2;
+  return {2, key.kind != ScanKind::LogCumsumExp, looks_back(key) ? feed_parts : 0};
 }
 
 PrecisionGuarantee precision_of(const scan::ScanKey& key) {
@@ -79,37 +84,42 @@ Result<PlanChoice> select_scan(std::string_view plan, const Problem& p, bool bac
                                const PlanPreference& preference) noexcept {
   core::KernelRequest request;
   request.plan = plan;
-  request.rows = cpu::scan_kernels;
+  request.rows = backward ? cpu::scan_backward_kernels : cpu::scan_kernels;
   request.kernel = scan::kernel_row(p.key, nullptr, backward);
   const std::int64_t length = p.shape[p.axis];
   const std::int64_t lanes = length == 0 ? 0 : core::numel(p.shape) / length;
-  if (!backward || p.key.kind == ScanKind::Cumsum) {
-    request.workspace_bytes = cpu::lane_scan_workspace(lanes, length, parts_of(p.key), stream.threads());
-  } else if (looks_back(p.key) && length > kStackValues) {
-    // One lane for each thread.
-    const std::int64_t at_once = std::min<std::int64_t>(lanes, stream.threads());
-    request.workspace_bytes = static_cast<std::size_t>((at_once * length + 1) * kValueBytes);
-  }
+  request.workspace_bytes = cpu::lane_scan_workspace(lanes, length, states_of(p.key, backward), stream.threads());
   request.precision = precision_of(p.key);
   return core::choose_kernel(request, stream, preference);
 }
 
-/// An inclusive scan. Operands: inputs, output, indices (or absent); the axis runs in scan order.
+/// An inclusive scan. Operands: inputs, output, indices (if any), initial state (or absent); the axis runs in scan
+/// order.
 void run_inclusive(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
                    const StridedLoop& loop) noexcept {
-  if (choice.kernel == nullptr) {
-    scan::reference::run(loop, p.axis, p.reverse, p.key);
-  } else {
-    cpu::run_lane_scan(stream, {*choice.kernel->scan, loop, p.axis, p.reverse}, workspace);
-  }
+  if (choice.kernel == nullptr) return scan::reference::run(loop, p.axis, p.reverse, p.key);
+  cpu::LaneScan scan{*choice.kernel->scan, loop, p.axis, p.reverse};
+  if (p.key.initial) scan.edge = cpu::ScanEdge::First;
+  cpu::run_lane_scan(stream, scan, workspace);
 }
 
-/// A backward pass over operands that run along the axis in scan order: lanes are shared out among threads.
+/// A backward pass over operands that run along the axis in scan order: inputs, gradients, initial state (or absent).
 void run_backward(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
-                  const StridedLoop& loop) noexcept {
-  const std::int64_t length = loop.extent[p.axis];
+                  int inputs, int outputs, bool cuttable, StridedLoop loop) noexcept {
   if (loop.count() == 0) return;
-  const std::int64_t lanes = loop.count() / length;
+  loop.flip_dim(p.axis);
+  const bool recurrence = p.key.kind == ScanKind::LinearRecurrence;
+  if (recurrence && loop.operand[scan::reference::kH].base != nullptr) {
+    auto& h = loop.operand[scan::reference::kH];
+    h.base += h.stride[p.axis];  // each step reads the h before its own
+  }
+  if (choice.kernel != nullptr) {
+    cpu::LaneScan scan{*choice.kernel->scan, loop, p.axis, !p.reverse};
+    if (recurrence) scan.edge = cpu::ScanEdge::Last;
+    scan.cuttable = cuttable;
+    if (cpu::run_lane_scan(stream, scan, workspace)) return;
+  }
+  const std::int64_t lanes = loop.count() / loop.extent[p.axis];
   const std::int64_t shares = choice.kernel == nullptr ? 1 : std::min<std::int64_t>(lanes, stream.threads());
   const std::span<double> memory = core::values_in<double>(workspace);
   const std::int64_t room = std::ssize(memory) / shares;
@@ -121,8 +131,8 @@ void run_backward(const Problem& p, const PlanChoice& choice, const Stream& stre
       const scan::reference::LaneMemory own = room > kStackValues
                                                   ? scan::reference::LaneMemory{memory.data() + share * room, room}
                                                   : scan::reference::LaneMemory{stack, kStackValues};
-      scan::reference::backward(loop, p.axis, p.reverse, p.key, lanes * share / shares, lanes * (share + 1) / shares,
-                                own);
+      scan::reference::backward(loop, p.axis, {inputs, outputs, !p.reverse}, p.key, lanes * share / shares,
+                                lanes * (share + 1) / shares, own);
     }
   };
   cpu::for_each_range(stream, shares, loop.count() / shares * element_bytes, body);
@@ -169,6 +179,20 @@ double identity_of(ScanKind kind) {
   }
 }
 
+/// Moves the elements of each lane of an operand one place on; the last one is lost.
+void move_on(const StridedLoop& loop, int axis, int operand) {
+  const auto& op = loop.operand[operand];
+  const std::int64_t step = op.stride[axis];
+  StridedLoop lanes = loop;
+  lanes.extent[axis] = 1;
+  core::for_each_index(lanes, [&](const auto& cell) {
+    std::byte* lane = cell(operand).address();
+    for (std::int64_t t = loop.extent[axis] - 1; t > 0; --t) {
+      std::memcpy(lane + t * step, lane + (t - 1) * step, static_cast<std::size_t>(op.element_bytes));
+    }
+  });
+}
+
 /// Inclusive over all but the last element, one place further on; the identity comes first. In place the results are
 /// moved on afterwards, as their places still hold elements.
 void run_exclusive(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
@@ -181,8 +205,10 @@ void run_exclusive(const Problem& p, const PlanChoice& choice, const Stream& str
   loop.extent[p.axis] = n - 1;
   if (!in_place) y.base += step;
   run_inclusive(p, choice, stream, workspace, loop);
-  loop.extent[p.axis] = 1;
   y.base = first;
+  loop.extent[p.axis] = n;
+  if (in_place) move_on(loop, p.axis, 1);
+  loop.extent[p.axis] = 1;
   scan::with_element(p.key.element, [&]<class T>(T) {
     T identity;
     if constexpr (std::is_integral_v<T>) {
@@ -190,13 +216,7 @@ void run_exclusive(const Problem& p, const PlanChoice& choice, const Stream& str
     } else {
       identity = scalar::narrow<T>(identity_of(p.key.kind));
     }
-    core::for_each_index(loop, [&](const auto& cell) {
-      if (in_place) {
-        std::byte* lane = cell(1).address();
-        for (std::int64_t t = n - 1; t > 0; --t) std::memcpy(lane + t * step, lane + (t - 1) * step, sizeof(T));
-      }
-      cell(1).set(identity);
-    });
+    core::for_each_index(loop, [&](const auto& cell) { cell(1).set(identity); });
   });
 }
 
@@ -255,7 +275,8 @@ struct ScanParts {
     StridedLoop loop(d.input_shape);
     loop.add(a.x);
     loop.add(a.y);
-    add_or_absent(loop, a.indices, ElementKind::S64);
+    if (a.indices) loop.add(*a.indices);
+    loop.add_absent(d.element);
     if (d.reverse) loop.flip_dim(p.axis);
     d.exclusive ? run_exclusive(p, choice, stream, workspace, loop) : run_inclusive(p, choice, stream, workspace, loop);
   }
@@ -303,25 +324,37 @@ struct ScanBackwardParts {
     }
     StridedLoop loop(d.input_shape);
     loop.add(a.dy);
-    add_or_absent(loop, needs_x(d) ? a.x : std::nullopt, d.element);
-    add_or_absent(loop, needs_y(d) ? a.y : std::nullopt, d.element);
-    add_or_absent(loop, a.indices, ElementKind::S64);
+    if (needs_x(d)) loop.add(*a.x);
+    if (a.indices) loop.add(*a.indices);
+    if (needs_y(d)) loop.add(*a.y);
+    const int inputs = loop.operands;
     loop.add(a.dx);
+    loop.add_absent(d.element);
     if (d.reverse) loop.flip_dim(p.axis);
+    const bool cuttable = !looks_back(p.key) || loop.operand[scan::reference::kX].base != loop.operand[inputs].base;
     if (d.exclusive) {
       // y[t + 1] is made of x[0] … x[t]: the inclusive pass with dy and y one place further on. Nothing uses the last
       // x.
-      using namespace scan::reference;
-      const std::int64_t last = --loop.extent[p.axis];
       StridedLoop unused = loop;
-      loop.operand[kDy].base += loop.operand[kDy].stride[p.axis];
-      if (needs_y(d)) loop.operand[kY].base += loop.operand[kY].stride[p.axis];
-      run_backward(p, choice, stream, workspace, loop);
-      unused.operand[kDx].base += last * unused.operand[kDx].stride[p.axis];
+      const std::int64_t last = --loop.extent[p.axis];
+      for (const int k : {0, inputs - 1}) {
+        if (k != 0 && !needs_y(d)) continue;
+        auto& op = loop.operand[k];
+        // A place that dx takes over still holds what the next step needs: then all are moved to their own.
+        if (op.base == loop.operand[inputs].base) {
+          StridedLoop backwards = unused;
+          backwards.flip_dim(p.axis);
+          move_on(backwards, p.axis, k);
+        } else {
+          op.base += op.stride[p.axis];
+        }
+      }
+      run_backward(p, choice, stream, workspace, inputs, 1, cuttable, loop);
+      unused.operand[inputs].base += last * unused.operand[inputs].stride[p.axis];
       unused.extent[p.axis] = 1;
-      return store_zeros(unused, kDx, d.element);
+      return store_zeros(unused, inputs, d.element);
     }
-    run_backward(p, choice, stream, workspace, loop);
+    run_backward(p, choice, stream, workspace, inputs, 1, cuttable, loop);
   }
 };
 
@@ -372,9 +405,8 @@ struct LinearRecurrenceParts {
     StridedLoop loop(d.shape);
     loop.add(a.a);
     loop.add(a.b);
-    if (a.initial) loop.add(*a.initial);
     loop.add(a.h);
-    loop.add_absent(ElementKind::S64);
+    add_or_absent(loop, a.initial, d.element);
     if (d.reverse) loop.flip_dim(p.axis);
     run_inclusive(p, choice, stream, workspace, loop);
   }
@@ -419,12 +451,14 @@ struct LinearRecurrenceBackwardParts {
     loop.add(a.dh);
     loop.add(a.a);
     add_or_absent(loop, a.da ? a.h : std::nullopt, d.element);
-    add_or_absent(loop, a.da ? a.initial : std::nullopt, d.element);
     add_or_absent(loop, a.da, d.element);
     add_or_absent(loop, a.db, d.element);
     add_or_absent(loop, a.d_initial, d.element);
+    add_or_absent(loop, a.da ? a.initial : std::nullopt, d.element);
     if (d.reverse) loop.flip_dim(p.axis);
-    run_backward(p, choice, stream, workspace, loop);
+    const std::byte* h = loop.operand[scan::reference::kH].base;
+    const bool cuttable = h == nullptr || (loop.operand[3].base != h && loop.operand[4].base != h);
+    run_backward(p, choice, stream, workspace, 3, 3, cuttable, loop);
   }
 
  private:

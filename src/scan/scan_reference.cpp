@@ -33,21 +33,26 @@ T stored(V value) {
 template <class Scan, class T, class V>
 void scan_lanes(const StridedLoop& loop, int axis, bool reverse, const ScanKey& key) {
   const std::int64_t n = loop.extent[axis];
+  const int inputs = key.kind == ScanKind::LinearRecurrence ? 2 : 1;
   for_each_lane(loop, axis, [&](LoopIndex index) {
     numerics::CanonicalFold<typename Scan::State, Scan> fold;
+    const Cell initial = core::cell_at(loop, index, loop.operands - 1);
     for (std::int64_t t = 0; t < n; ++t) {
       index[axis] = t;
-      V x[Scan::kInputs];
-      for (int k = 0; k < Scan::kInputs; ++k) x[k] = scalar::widen<V>(core::cell_at(loop, index, k).template get<T>());
+      V x[3] = {};
+      for (int k = 0; k < inputs; ++k) x[k] = scalar::widen<V>(core::cell_at(loop, index, k).template get<T>());
       auto state = Scan::lift(x, static_cast<V>(reverse ? n - 1 - t : t));
       if constexpr (requires { Scan::begin(x); }) {
-        if (t == 0) state = Scan::begin(x);
+        if (t == 0 && initial.present()) {
+          x[2] = scalar::widen<V>(initial.template get<T>());
+          state = Scan::begin(x);
+        }
       }
       fold.push(state);
       const auto prefix = fold.prefix();
-      core::cell_at(loop, index, Scan::kInputs).set(stored<V, T>(Scan::project(prefix)));
+      core::cell_at(loop, index, inputs).set(stored<V, T>(Scan::project(prefix)));
       if constexpr (requires { Scan::position(prefix); }) {
-        const Cell to = core::cell_at(loop, index, Scan::kInputs + 1);
+        const Cell to = core::cell_at(loop, index, inputs + 1);
         const auto position = static_cast<std::int64_t>(Scan::position(prefix));
         if (key.indices == ElementKind::S64) to.set(position);
         if (key.indices == ElementKind::S32) to.set(static_cast<std::int32_t>(position));

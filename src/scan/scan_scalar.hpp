@@ -58,10 +58,8 @@ void with_scan(const ScanKey& key, const Body& body) {
   if constexpr (!std::is_integral_v<T>) {
     if (key.kind == ScanKind::LogCumsumExp) {
       body(V{}, scalar::LogCumsumExpScan<V>{});
-    } else if (key.initial) {
-      body(V{}, scalar::LinearRecurrenceScan<V, true>{});
     } else {
-      body(V{}, scalar::LinearRecurrenceScan<V, false>{});
+      body(V{}, scalar::LinearRecurrenceScan<V>{});
     }
   }
 }

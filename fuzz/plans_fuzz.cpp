@@ -197,9 +197,12 @@ Shape draw_shape(FuzzedDataProvider& bytes, std::int64_t max_elements, bool larg
   const int rank = bytes.ConsumeIntegralInRange(0, 4);
   Shape shape(std::vector<std::int64_t>(static_cast<std::size_t>(rank)));
   const int longest = bytes.ConsumeIntegralInRange(-4, 3);  // none, half of the time
+  // Scans cut axes of more than 1024 elements, and look back on more than 4096 through a workspace.
+  const std::int64_t most = large ? max_elements : 300;
   std::int64_t room = max_elements;
   for (int d = 0; d < rank; ++d) {
-    const std::int64_t extent = bytes.ConsumeIntegralInRange<std::int64_t>(1, large || d == longest ? 300 : 9);
+    const std::int64_t usual = large ? 300 : 9;
+    const std::int64_t extent = bytes.ConsumeIntegralInRange<std::int64_t>(1, d == longest ? most : usual);
     shape[d] = std::min(extent, room);
     room /= shape[d];
   }

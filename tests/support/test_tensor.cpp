@@ -32,6 +32,21 @@ void with_element(ElementKind element, const Body& body) {
   }
 }
 
+/// body(the element's size as a constant): copies of that many bytes become one instruction.
+template <class Body>
+void with_size(ElementKind element, const Body& body) {
+  switch (size_of(element)) {
+    case 1:
+      return body(std::integral_constant<std::size_t, 1>{});
+    case 2:
+      return body(std::integral_constant<std::size_t, 2>{});
+    case 4:
+      return body(std::integral_constant<std::size_t, 4>{});
+    default:
+      return body(std::integral_constant<std::size_t, 8>{});
+  }
+}
+
 }  // namespace
 
 std::string to_string(Layout layout) {
@@ -91,14 +106,19 @@ TestTensor::TestTensor(ElementKind element, const Shape& shape, Layout layout) {
 
 template <class Body>
 void TestTensor::for_each(const Body& body) const {
+  const int last = view_.shape.rank() - 1;
+  const std::int64_t size = size_of(view_.element);
+  const std::int64_t row = last < 0 ? 1 : view_.shape[last];
+  const std::int64_t step = last < 0 ? 0 : view_.stride[last] * size;
   std::array<std::int64_t, kMaxRank> index{};
-  std::int64_t offset = view_.offset;
-  for (std::int64_t i = 0; i < numel_; ++i) {
-    body(i, const_cast<std::byte*>(buffer_.data()) + offset * size_of(view_.element));
-    for (int d = view_.shape.rank() - 1; d >= 0; --d) {
-      offset += view_.stride[d];
+  auto* const bytes = const_cast<std::byte*>(buffer_.data());
+  std::int64_t at = view_.offset * size;
+  for (std::int64_t i = 0; i < numel_; i += row) {
+    for (std::int64_t k = 0; k < row; ++k) body(i + k, bytes + at + k * step);
+    for (int d = last - 1; d >= 0; --d) {
+      at += view_.stride[d] * size;
       if (++index[d] < view_.shape[d]) break;
-      offset -= view_.stride[d] * view_.shape[d];
+      at -= view_.stride[d] * view_.shape[d] * size;
       index[d] = 0;
     }
   }
@@ -176,15 +196,17 @@ void TestTensor::fill_zero_points(std::uint64_t seed) {
 }
 
 std::vector<std::byte> TestTensor::packed() const {
-  const auto size = static_cast<std::size_t>(size_of(view_.element));
-  std::vector<std::byte> out(static_cast<std::size_t>(numel_) * size);
-  for_each([&](std::int64_t i, const std::byte* at) { std::memcpy(out.data() + i * size, at, size); });
+  std::vector<std::byte> out(static_cast<std::size_t>(numel_ * size_of(view_.element)));
+  with_size(view_.element, [&](auto size) {
+    for_each([&](std::int64_t i, const std::byte* at) { std::memcpy(out.data() + i * size, at, size); });
+  });
   return out;
 }
 
 void TestTensor::assign(const std::vector<std::byte>& packed) {
-  const auto size = static_cast<std::size_t>(size_of(view_.element));
-  for_each([&](std::int64_t i, std::byte* at) { std::memcpy(at, packed.data() + i * size, size); });
+  with_size(view_.element, [&](auto size) {
+    for_each([&](std::int64_t i, std::byte* at) { std::memcpy(at, packed.data() + i * size, size); });
+  });
 }
 
 bool TestTensor::guards_intact() const {

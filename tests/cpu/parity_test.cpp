@@ -205,7 +205,9 @@ class Parity : public testing::TestWithParam<cpu::KernelRow> {
 
 TEST_P(Parity, AwkwardSizes) {
   constexpr int kOneThread[] = {1};
-  for (const std::int64_t n : {0, 1, 7, 8, 9, 31, 33, 63, 64, 65, 4095, 4096, 4097}) {
+  std::vector<std::int64_t> sizes = {0, 1, 7, 8, 9, 31, 33, 63, 64, 65, 4095, 4096, 4097};
+  if (GetParam().category == OpCategory::Scan) sizes.insert(sizes.end(), {511, 512, 513});
+  for (const std::int64_t n : sizes) {
     SCOPED_TRACE(n);
     check(Shape{n}, kScenarios, kOneThread);
   }

@@ -25,6 +25,8 @@ template <class Body>
 void with_element(ElementKind element, const Body& body) {
   if (element == ElementKind::S32) {
     body(std::int32_t{});
+  } else if (element == ElementKind::S64) {
+    body(std::int64_t{});
   } else if (is_quantized(element)) {
     numerics::with_codes(element, body);
   } else {
@@ -167,9 +169,12 @@ void TestTensor::fill_scales(std::uint64_t seed, double unit) {
 }
 
 void TestTensor::fill_factors(std::uint64_t seed, bool levels) {
+  // What follows a NaN is NaN: a long lane has less than one, so that most of it says something.
+  std::int64_t often = 4096;
+  for (const std::int64_t extent : view_.shape) often = std::max(often, 4 * extent);
   fill_with(seed, [&](std::int64_t i) {
     const std::uint64_t r = mix(seed * 0x100000001B3ULL + static_cast<std::uint64_t>(i));
-    switch (r % 4096) {
+    switch (r % static_cast<std::uint64_t>(often)) {
       case 0:
         return 0.0;
       case 1:
@@ -182,6 +187,20 @@ void TestTensor::fill_factors(std::uint64_t seed, bool levels) {
     const double size = std::exp2((static_cast<double>(r >> 11) * 0x1p-53 - 0.5) * 1.4);
     const double value = levels ? std::round(size * 16) / 16 : size;
     return (r >> 5) % 2 == 0 ? value : -value;
+  });
+}
+
+void TestTensor::fill_winners(std::uint64_t seed, int axis, bool reverse) {
+  std::int64_t inner = 1;
+  for (int d = axis + 1; d < view_.shape.rank(); ++d) inner *= view_.shape[d];
+  const std::int64_t length = view_.shape[axis];
+  const std::int64_t run = 1 + static_cast<std::int64_t>(seed % 7);
+  for_each([&](std::int64_t i, std::byte* at) {
+    const std::int64_t place = i / inner % length;
+    const std::int64_t t = reverse ? length - 1 - place : place;
+    const std::int64_t start = t - t % run;
+    const std::int64_t winner = reverse ? length - 1 - start : start;
+    std::memcpy(at, &winner, static_cast<std::size_t>(size_of(view_.element)));  // little-endian
   });
 }
 

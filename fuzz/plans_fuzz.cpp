@@ -350,9 +350,10 @@ void check_success(const Problem& problem, const Arena& before, Arena& after, Ar
   if (!(reference == before)) problem.violated("the reference wrote outside the outputs");
 }
 
-void fill(const Arena& arena, ElementKind element, std::uint64_t seed, double unit) {
+/// Values of the kind that the first tensor of the case has.
+void fill(const Arena& arena, ElementKind element, const OpCase& op_case, std::uint64_t seed) {
   TestTensor values(element, Shape{509}, Layout::Contiguous);
-  values.fill(seed, unit);
+  planck::test::fill(values, op_case.tensors.front(), seed, op_case.unit);
   const std::vector<std::byte> tile = values.packed();
   for (std::size_t b = 0; b < arena.size(); b += tile.size()) {
     std::memcpy(arena.start.get() + b, tile.data(), std::min(tile.size(), arena.size() - b));
@@ -408,7 +409,7 @@ void run_one(FuzzedDataProvider& bytes) {
   if (bytes.ConsumeBool()) preference.max_workspace_bytes = bytes.ConsumeIntegral<std::uint16_t>();
   cpu::stream_bytes = bytes.ConsumeBool() ? 0 : cpu::kStreamBytes;
   const auto seed = bytes.ConsumeIntegral<std::uint16_t>();
-  fill(arena, row.element, seed, problem.op_case.unit);
+  fill(arena, row.element, problem.op_case, seed);
   ViewDrawer drawer(bytes, arena);
   for (const TensorSpec& spec : problem.op_case.tensors) drawer.draw(spec);
   problem.views = drawer.views();

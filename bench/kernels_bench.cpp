@@ -16,9 +16,23 @@ using test::OpCase;
 using test::TestTensor;
 
 enum class Placement { Apart, InPlace, TransposedInput };
+enum class Data { Ordinary, Ascending, Constant, Denormal };
+
+/// Rows of a contiguous f32 tensor that scans might find easy or hard; products of them stay in range.
+void fill_rows(const TestTensor& tensor, Data data) {
+  const AnyTensorMut view = tensor;
+  const std::int64_t length = view.shape[view.shape.rank() - 1];
+  auto* const values = static_cast<float*>(view.data);
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+    const auto part = static_cast<float>(i % length) / static_cast<float>(length);
+    const float ascending = 0.99F + 0.02F * part;
+    const float denormal = static_cast<float>(1 + i % 1000) * 0x1p-149F;
+    values[i] = data == Data::Ascending ? ascending : data == Data::Constant ? 1.0F : denormal;
+  }
+}
 
 void run_case(benchmark::State& state, const cpu::KernelRow& row, const Shape& shape, test::Broadcast broadcast,
-              Placement placement) {
+              Placement placement, Data data) {
   const OpCase op_case = test::make_case(row, shape, broadcast);
   const Stream stream = Stream::cpu();
   const auto plan = op_case.select(stream, {});
@@ -29,7 +43,11 @@ void run_case(benchmark::State& state, const cpu::KernelRow& row, const Shape& s
   for (const auto& spec : op_case.tensors) {
     const bool transposed = placement == Placement::TransposedInput && !spec.output;
     tensors.emplace_back(spec.element, spec.shape, transposed ? Layout::Transposed : Layout::Contiguous);
-    if (!spec.output) test::fill(tensors.back(), spec, tensors.size(), op_case.unit, true);
+    if (!spec.output && data != Data::Ordinary && spec.element == ElementKind::F32) {
+      fill_rows(tensors.back(), data);
+    } else if (!spec.output) {
+      test::fill(tensors.back(), spec, tensors.size(), op_case.unit, true);
+    }
     bytes += tensors.back().numel() * size_of(spec.element);
   }
   for (const TestTensor& tensor : tensors) views.push_back(tensor);
@@ -39,9 +57,9 @@ void run_case(benchmark::State& state, const cpu::KernelRow& row, const Shape& s
 }
 
 void add(const char* group, const cpu::KernelRow& row, const Shape& shape, test::Broadcast broadcast,
-         Placement placement) {
-  benchmark::RegisterBenchmark((std::string(group) + "/" + test::name_of(row)).c_str(),
-                               [=](benchmark::State& state) { run_case(state, row, shape, broadcast, placement); })
+         Placement placement, Data data = Data::Ordinary) {
+  const auto run = [=](benchmark::State& state) { run_case(state, row, shape, broadcast, placement, data); };
+  benchmark::RegisterBenchmark((std::string(group) + "/" + test::name_of(row)).c_str(), run)
       ->UseManualTime()
       ->Unit(benchmark::kMillisecond);
 }
@@ -91,6 +109,13 @@ void add_scans(const cpu::KernelRow& row) {
   add("16M_short_rows", row, {131072, 128}, Broadcast::None, Placement::Apart);
   add("16M_middle_axis", row, {32, 1024, 512}, Broadcast::Middle, Placement::Apart);
   add("16M_one_row", row, {1, 1 << 24}, Broadcast::None, Placement::Apart);
+  // Other data for one row of each kind, and with indices.
+  if (row.element != ElementKind::F32 || row.variant != 0 || row.aux_element == ElementKind::S32) return;
+  for (const auto& [group, data] :
+       {std::pair("16M_axis_1_ascending", Data::Ascending), std::pair("16M_axis_1_constant", Data::Constant),
+        std::pair("16M_axis_1_denormal", Data::Denormal)}) {
+    add(group, row, {4096, 4096}, Broadcast::None, Placement::Apart, data);
+  }
 }
 
 void add_rows(const cpu::KernelRow& row) {

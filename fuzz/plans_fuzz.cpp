@@ -197,9 +197,12 @@ Shape draw_shape(FuzzedDataProvider& bytes, std::int64_t max_elements, bool larg
   const int rank = bytes.ConsumeIntegralInRange(0, 4);
   Shape shape(std::vector<std::int64_t>(static_cast<std::size_t>(rank)));
   const int longest = bytes.ConsumeIntegralInRange(-4, 3);  // none, half of the time
+  // Scans cut axes of more than 1024 elements, and look back on more than 4096 through a workspace.
+  const std::int64_t most = large ? max_elements : 300;
   std::int64_t room = max_elements;
   for (int d = 0; d < rank; ++d) {
-    const std::int64_t extent = bytes.ConsumeIntegralInRange<std::int64_t>(1, large || d == longest ? 300 : 9);
+    const std::int64_t usual = large ? 300 : 9;
+    const std::int64_t extent = bytes.ConsumeIntegralInRange<std::int64_t>(1, d == longest ? most : usual);
     shape[d] = std::min(extent, room);
     room /= shape[d];
   }
@@ -347,9 +350,10 @@ void check_success(const Problem& problem, const Arena& before, Arena& after, Ar
   if (!(reference == before)) problem.violated("the reference wrote outside the outputs");
 }
 
-void fill(const Arena& arena, ElementKind element, std::uint64_t seed, double unit) {
+/// Values of the kind that the first tensor of the case has.
+void fill(const Arena& arena, ElementKind element, const OpCase& op_case, std::uint64_t seed) {
   TestTensor values(element, Shape{509}, Layout::Contiguous);
-  values.fill(seed, unit);
+  planck::test::fill(values, op_case.tensors.front(), seed, op_case.unit);
   const std::vector<std::byte> tile = values.packed();
   for (std::size_t b = 0; b < arena.size(); b += tile.size()) {
     std::memcpy(arena.start.get() + b, tile.data(), std::min(tile.size(), arena.size() - b));
@@ -405,7 +409,7 @@ void run_one(FuzzedDataProvider& bytes) {
   if (bytes.ConsumeBool()) preference.max_workspace_bytes = bytes.ConsumeIntegral<std::uint16_t>();
   cpu::stream_bytes = bytes.ConsumeBool() ? 0 : cpu::kStreamBytes;
   const auto seed = bytes.ConsumeIntegral<std::uint16_t>();
-  fill(arena, row.element, seed, problem.op_case.unit);
+  fill(arena, row.element, problem.op_case, seed);
   ViewDrawer drawer(bytes, arena);
   for (const TensorSpec& spec : problem.op_case.tensors) drawer.draw(spec);
   problem.views = drawer.views();

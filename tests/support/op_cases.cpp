@@ -283,7 +283,10 @@ OpCase scan_backward_case(const cpu::KernelRow& row, const ScanDescriptor& d) {
                {"x", row.element, d.input_shape, false, extremum ? Values::Levels : Values::Factors},
                {"y", row.element, d.input_shape, false, Values::Factors},
                {"dx", row.element, d.input_shape, true}};
-  if (d.index_element) c.tensors.push_back({"indices", *d.index_element, d.input_shape, false});
+  if (d.index_element) {
+    c.tensors.push_back(
+        {"indices", *d.index_element, d.input_shape, false, Values::Winners, false, d.scan_axis, d.reverse});
+  }
   c.select = [d](const Stream& stream, const PlanPreference& preference) {
     return bind<ScanBackwardOp>(stream, preference, d, [d](const Tensors& t) {
       return ScanBackwardArgs{t[0], t[3], t[1], t[2],
@@ -400,6 +403,8 @@ void fill(TestTensor& tensor, const TensorSpec& spec, std::uint64_t seed, double
       return tensor.fill_factors(seed, false);
     case Values::Levels:
       return tensor.fill_factors(seed, true);
+    case Values::Winners:
+      return tensor.fill_winners(seed, spec.axis, spec.reverse);
     case Values::Ordinary:
       return ordinary ? tensor.fill_ordinary(seed, unit) : tensor.fill(seed, unit);
   }

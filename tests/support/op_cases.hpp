@@ -25,8 +25,8 @@ std::vector<cpu::KernelRow> kernel_list();
 std::string name_of(const cpu::KernelRow& row);
 
 /// Factors are of either sign and near 1, so that long products and recurrences stay in range; Levels are few, so that
-/// many are equal.
-enum class Values { Ordinary, Scales, ZeroPoints, Factors, Levels };
+/// many are equal. Winners are indices along an axis.
+enum class Values { Ordinary, Scales, ZeroPoints, Factors, Levels, Winners };
 
 struct TensorSpec {
   std::string name;
@@ -35,6 +35,8 @@ struct TensorSpec {
   bool output;
   Values values = Values::Ordinary;
   bool summed = false;  ///< an output that may not share memory with an input
+  int axis = 0;         ///< of Winners
+  bool reverse = false;
 };
 
 using Tensors = std::vector<AnyTensorMut>;  ///< in the order of the specs

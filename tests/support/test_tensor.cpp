@@ -25,10 +25,27 @@ template <class Body>
 void with_element(ElementKind element, const Body& body) {
   if (element == ElementKind::S32) {
     body(std::int32_t{});
+  } else if (element == ElementKind::S64) {
+    body(std::int64_t{});
   } else if (is_quantized(element)) {
     numerics::with_codes(element, body);
   } else {
     numerics::with_float(element, body);
+  }
+}
+
+/// body(the element's size as a constant): copies of that many bytes become one instruction.
+template <class Body>
+void with_size(ElementKind element, const Body& body) {
+  switch (size_of(element)) {
+    case 1:
+      return body(std::integral_constant<std::size_t, 1>{});
+    case 2:
+      return body(std::integral_constant<std::size_t, 2>{});
+    case 4:
+      return body(std::integral_constant<std::size_t, 4>{});
+    default:
+      return body(std::integral_constant<std::size_t, 8>{});
   }
 }
 
@@ -91,14 +108,19 @@ TestTensor::TestTensor(ElementKind element, const Shape& shape, Layout layout) {
 
 template <class Body>
 void TestTensor::for_each(const Body& body) const {
+  const int last = view_.shape.rank() - 1;
+  const std::int64_t size = size_of(view_.element);
+  const std::int64_t row = last < 0 ? 1 : view_.shape[last];
+  const std::int64_t step = last < 0 ? 0 : view_.stride[last] * size;
   std::array<std::int64_t, kMaxRank> index{};
-  std::int64_t offset = view_.offset;
-  for (std::int64_t i = 0; i < numel_; ++i) {
-    body(i, const_cast<std::byte*>(buffer_.data()) + offset * size_of(view_.element));
-    for (int d = view_.shape.rank() - 1; d >= 0; --d) {
-      offset += view_.stride[d];
+  auto* const bytes = const_cast<std::byte*>(buffer_.data());
+  std::int64_t at = view_.offset * size;
+  for (std::int64_t i = 0; i < numel_; i += row) {
+    for (std::int64_t k = 0; k < row; ++k) body(i + k, bytes + at + k * step);
+    for (int d = last - 1; d >= 0; --d) {
+      at += view_.stride[d] * size;
       if (++index[d] < view_.shape[d]) break;
-      offset -= view_.stride[d] * view_.shape[d];
+      at -= view_.stride[d] * view_.shape[d] * size;
       index[d] = 0;
     }
   }
@@ -147,9 +169,12 @@ void TestTensor::fill_scales(std::uint64_t seed, double unit) {
 }
 
 void TestTensor::fill_factors(std::uint64_t seed, bool levels) {
+  // What follows a NaN is NaN: a long lane has less than one, so that most of it says something.
+  std::int64_t often = 4096;
+  for (const std::int64_t extent : view_.shape) often = std::max(often, 4 * extent);
   fill_with(seed, [&](std::int64_t i) {
     const std::uint64_t r = mix(seed * 0x100000001B3ULL + static_cast<std::uint64_t>(i));
-    switch (r % 4096) {
+    switch (r % static_cast<std::uint64_t>(often)) {
       case 0:
         return 0.0;
       case 1:
@@ -165,6 +190,20 @@ void TestTensor::fill_factors(std::uint64_t seed, bool levels) {
   });
 }
 
+void TestTensor::fill_winners(std::uint64_t seed, int axis, bool reverse) {
+  std::int64_t inner = 1;
+  for (int d = axis + 1; d < view_.shape.rank(); ++d) inner *= view_.shape[d];
+  const std::int64_t length = view_.shape[axis];
+  const std::int64_t run = 1 + static_cast<std::int64_t>(seed % 7);
+  for_each([&](std::int64_t i, std::byte* at) {
+    const std::int64_t place = i / inner % length;
+    const std::int64_t t = reverse ? length - 1 - place : place;
+    const std::int64_t start = t - t % run;
+    const std::int64_t winner = reverse ? length - 1 - start : start;
+    std::memcpy(at, &winner, static_cast<std::size_t>(size_of(view_.element)));  // little-endian
+  });
+}
+
 void TestTensor::fill_zero_points(std::uint64_t seed) {
   for_each([&](std::int64_t i, std::byte* at) {
     const std::uint64_t r = mix(seed * 0x100000001B3ULL + static_cast<std::uint64_t>(i));
@@ -176,15 +215,17 @@ void TestTensor::fill_zero_points(std::uint64_t seed) {
 }
 
 std::vector<std::byte> TestTensor::packed() const {
-  const auto size = static_cast<std::size_t>(size_of(view_.element));
-  std::vector<std::byte> out(static_cast<std::size_t>(numel_) * size);
-  for_each([&](std::int64_t i, const std::byte* at) { std::memcpy(out.data() + i * size, at, size); });
+  std::vector<std::byte> out(static_cast<std::size_t>(numel_ * size_of(view_.element)));
+  with_size(view_.element, [&](auto size) {
+    for_each([&](std::int64_t i, const std::byte* at) { std::memcpy(out.data() + i * size, at, size); });
+  });
   return out;
 }
 
 void TestTensor::assign(const std::vector<std::byte>& packed) {
-  const auto size = static_cast<std::size_t>(size_of(view_.element));
-  for_each([&](std::int64_t i, std::byte* at) { std::memcpy(at, packed.data() + i * size, size); });
+  with_size(view_.element, [&](auto size) {
+    for_each([&](std::int64_t i, std::byte* at) { std::memcpy(at, packed.data() + i * size, size); });
+  });
 }
 
 bool TestTensor::guards_intact() const {

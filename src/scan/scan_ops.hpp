@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "core/layout.hpp"
@@ -19,7 +20,20 @@ struct ScanKey {
   ScanTies ties = ScanTies::First;       ///< Cummax and Cummin only
   std::optional<ElementKind> indices{};  ///< of the winners, for those two
   bool initial = false;                  ///< LinearRecurrence from a given state
+  bool exclusive = false;                ///< no kernel's business, but a carry's
 };
+
+/// What stands before the first element of an exclusive scan.
+constexpr double identity_of(ScanKind kind) {
+  switch (kind) {
+    case ScanKind::Cumprod:
+      return 1.0;
+    case ScanKind::LogCumsumExp:
+      return -std::numeric_limits<double>::infinity();
+    default:
+      return 0.0;
+  }
+}
 
 /// A kernel's place in the list: rows carry their functions, a plan's request is the same without.
 constexpr cpu::KernelRow kernel_row(const ScanKey& key, const cpu::LaneScanKernel* scan = nullptr,
@@ -33,7 +47,9 @@ constexpr cpu::KernelRow kernel_row(const ScanKey& key, const cpu::LaneScanKerne
 /// The reference. The loop's views run forwards along the axis; `reverse` says whether positions count from its end.
 /// Operands: the inputs (the initial state, if any, last), the output, the indices (or absent).
 namespace reference {
-void run(const core::StridedLoop& loop, int axis, bool reverse, const ScanKey& key);
+/// `carries`, if any, are read before and written after each lane; see scan_carry.hpp.
+void run(const core::StridedLoop& loop, int axis, bool reverse, const ScanKey& key,
+         const core::StridedLoop* carries = nullptr);
 
 /// The places of a backward pass's operands. All run along the axis in scan order; what is not needed is absent.
 enum ScanBackwardOperand : int { kDy, kX, kY, kIndices, kDx };

@@ -244,11 +244,16 @@ typedef struct planck_scan_descriptor {
   int32_t ties;      /* planck_scan_ties: cummax and cummin */
 } planck_scan_descriptor;
 
-/* y may be the same view as x. */
+/* An axis piece by piece: a carry is an s64 tensor of the input's shape with this extent along the axis. */
+#define PLANCK_SCAN_CARRY_WORDS 37
+
+/* y may be the same view as x, and carry_out as carry_in. */
 typedef struct planck_scan_args {
   const planck_tensor* x;
   const planck_tensor* y;
-  const planck_tensor* indices; /* cummax and cummin: s32 or s64, which its element says; NULL: not wanted */
+  const planck_tensor* indices;   /* cummax and cummin: s32 or s64, which its element says; NULL: not wanted */
+  const planck_tensor* carry_in;  /* the carry_out of the piece before; NULL: the first piece */
+  const planck_tensor* carry_out; /* for the next piece; this one's length is then a multiple of 4096 */
 } planck_scan_args;
 
 typedef planck_scan_descriptor planck_scan_backward_descriptor;
@@ -269,12 +274,14 @@ typedef struct planck_linear_recurrence_descriptor {
   int32_t element;
 } planck_linear_recurrence_descriptor;
 
-/* h may be the same view as a or b. */
+/* h may be the same view as a or b, and carry_out as carry_in. */
 typedef struct planck_linear_recurrence_args {
   const planck_tensor* a;
   const planck_tensor* b;
   const planck_tensor* initial; /* h[-1], with extent 1 along the axis; NULL: 0 */
   const planck_tensor* h;
+  const planck_tensor* carry_in;  /* as for scans; not with an initial state, which is the first piece's */
+  const planck_tensor* carry_out; /* as for scans */
 } planck_linear_recurrence_args;
 
 typedef planck_linear_recurrence_descriptor planck_linear_recurrence_backward_descriptor;

@@ -27,11 +27,17 @@ struct ScanDescriptor {
   std::optional<ElementKind> index_element;
 };
 
-/// `y` may be the same view as `x`.
+/// The 64-bit words that one lane of a scan passes on to the next piece of its axis; docs/numerics.md says what they
+/// hold. A carry is an s64 tensor of the input's shape with this extent along the axis.
+inline constexpr std::int64_t kScanCarryWords = 37;
+
+/// `y` may be the same view as `x`, and `carry_out` as `carry_in`.
 struct ScanArgs {
   AnyTensorRef x;
   AnyTensorMut y;
-  std::optional<AnyTensorMut> indices;  ///< present exactly when the descriptor has an index_element
+  std::optional<AnyTensorMut> indices;      ///< present exactly when the descriptor has an index_element
+  std::optional<AnyTensorRef> carry_in{};   ///< what stands before, if this is not the axis' first piece
+  std::optional<AnyTensorMut> carry_out{};  ///< for the next piece; this one's length is then a multiple of 4096
 };
 
 using ScanBackwardDescriptor = ScanDescriptor;
@@ -58,12 +64,14 @@ struct LinearRecurrenceDescriptor {
   bool initial = false;  ///< h[-1] is given: a tensor of `shape` with extent 1 along the axis
 };
 
-/// `h` may be the same view as `a` or `b`.
+/// `h` may be the same view as `a` or `b`, and `carry_out` as `carry_in`.
 struct LinearRecurrenceArgs {
   AnyTensorRef a;
   AnyTensorRef b;
   std::optional<AnyTensorRef> initial;  ///< present exactly when the descriptor says so
   AnyTensorMut h;
+  std::optional<AnyTensorRef> carry_in{};   ///< as for ScanArgs; not with an initial state, which is the first piece's
+  std::optional<AnyTensorMut> carry_out{};  ///< as for ScanArgs
 };
 
 using LinearRecurrenceBackwardDescriptor = LinearRecurrenceDescriptor;

@@ -223,7 +223,8 @@ ScanDescriptor translate(Translator& t, const planck_scan_descriptor& d) noexcep
 }
 
 ScanArgs translate(Translator& t, const planck_scan_args& a) noexcept {
-  return {t.tensor("x", a.x), t.tensor("y", a.y), t.optional_tensor("indices", a.indices)};
+  return {t.tensor("x", a.x), t.tensor("y", a.y), t.optional_tensor("indices", a.indices),
+          t.optional_tensor("carry_in", a.carry_in), t.optional_tensor("carry_out", a.carry_out)};
 }
 
 ScanBackwardArgs translate(Translator& t, const planck_scan_backward_args& a) noexcept {
@@ -236,7 +237,12 @@ LinearRecurrenceDescriptor translate(Translator& t, const planck_linear_recurren
 }
 
 LinearRecurrenceArgs translate(Translator& t, const planck_linear_recurrence_args& a) noexcept {
-  return {t.tensor("a", a.a), t.tensor("b", a.b), t.optional_tensor("initial", a.initial), t.tensor("h", a.h)};
+  return {t.tensor("a", a.a),
+          t.tensor("b", a.b),
+          t.optional_tensor("initial", a.initial),
+          t.tensor("h", a.h),
+          t.optional_tensor("carry_in", a.carry_in),
+          t.optional_tensor("carry_out", a.carry_out)};
 }
 
 LinearRecurrenceBackwardArgs translate(Translator& t, const planck_linear_recurrence_backward_args& a) noexcept {

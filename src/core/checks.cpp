@@ -9,6 +9,9 @@ namespace {
 
 constexpr std::int64_t kMaxZeroPoint = std::int64_t{1} << 20;
 
+bool is_output(Role role) noexcept { return role != Role::Input && role != Role::CarryInput; }
+bool is_carry(Role role) noexcept { return role == Role::CarryInput || role == Role::CarryOutput; }
+
 Shape strides_of(const AnyTensorRef& view) noexcept {
   return Shape(std::span<const std::int64_t>(view.stride.data(), static_cast<std::size_t>(view.shape.rank())));
 }
@@ -147,7 +150,7 @@ Status OperandChecks::add(const Operand& operand) noexcept {
         std::max(highest + 1, lowest < 0 ? view.capacity : 0) - std::min<std::int64_t>(lowest, 0);
     return fail(Text::BufferTooSmall, {plan_, operand.name, lowest, highest, view.capacity}, needed, view.capacity);
   }
-  if (operand.role != Role::Input && !injective(view)) {
+  if (is_output(operand.role) && !injective(view)) {
     return fail(Text::NotInjective, {plan_, operand.name, view.shape, strides_of(view)});
   }
 
@@ -166,14 +169,15 @@ Status OperandChecks::add(const Operand& operand) noexcept {
 Status OperandChecks::check_overlaps() const noexcept {
   for (int i = 0; i < count_; ++i) {
     const Checked& output = tensors_[i];
-    if (output.role == Role::Input || output.empty) continue;
+    if (!is_output(output.role) || output.empty) continue;
     for (int j = 0; j < count_; ++j) {
       const Checked& other = tensors_[j];
       if (j == i || other.empty || output.end <= other.begin || other.end <= output.begin) continue;
-      const bool in_place = output.role == Role::Output && other.role == Role::Input &&
+      const bool of_a_kind = is_carry(output.role) == is_carry(other.role);
+      const bool in_place = output.role != Role::SummedOutput && !is_output(other.role) && of_a_kind &&
                             output.element == other.element && same_view(output.bytes, other.bytes);
       if (in_place || provably_disjoint(output.bytes, other.bytes)) continue;
-      const Text text = output.role == Role::SummedOutput ? Text::SummedOverlap : Text::Overlap;
+      const Text text = output.role == Role::SummedOutput || !of_a_kind ? Text::SummedOverlap : Text::Overlap;
       return fail(text, {plan_, output.name, other.name});
     }
   }

@@ -32,6 +32,8 @@ enum class Role {
   Input,
   Output,        ///< may be exactly the view of an input
   SummedOutput,  ///< made of many elements, as summed gradients are: shares no memory with anything
+  CarryInput,    ///< read, and shares memory with nothing but a CarryOutput that is exactly the same view
+  CarryOutput,
 };
 
 /// One tensor argument, with what the descriptor says of it. Lives for one call of add.

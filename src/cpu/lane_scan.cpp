@@ -131,11 +131,11 @@ bool run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std:
         states += index * walk.outer_states[d];
         piece.feed.base += index * walk.outer_feed[d];
       }
-      piece.before.base += states;
+      if (piece.before.base != nullptr) piece.before.base += states;
       piece.totals.base += states;
       piece.lags.base += states;
       piece.position_step = scan.descends ? -1 : 1;
-      piece.position = scan.descends ? walk.axis_length - 1 - start : start;
+      piece.position = scan.carry.before + (scan.descends ? walk.axis_length - 1 - start : start);
       piece.lane_position = walk.lane_start * piece.position_step;
       piece.behind = walk.axis_length - start - length;
       strip.run(at, std::min(width, lanes - lane), piece);
@@ -186,8 +186,9 @@ class CutScan {
   /// `states`: as many eight-byte values as states_needed says.
   CutScan(const Stream& stream, const LaneScan& scan, const StridedLoop& loop, const Cut& cut, std::byte* states)
       : stream_(stream), scan_(scan), loop_(loop), cut_(cut), states_(states) {
-    // Slot q of a row holds what stands before block q; before that the total of block q - 1.
-    const std::int64_t row_states = (cut.blocks + 1) * kPartBytes;
+    // Slot q of a row holds what stands before block q; before that the total of block q - 1. The last one is for a
+    // carry that goes out.
+    const std::int64_t row_states = slots(cut) * kPartBytes;
     std::int64_t rows = 1;
     for (int d = loop.rank - 2; d >= 0; --d) {
       row_states_[d] = rows * row_states;
@@ -198,12 +199,14 @@ class CutScan {
   }
 
   static std::int64_t states_needed(std::int64_t rows, const Cut& cut, int parts, bool lags) {
-    return rows * (cut.blocks + 1) * (parts + (lags ? 1 : 0));
+    return rows * slots(cut) * (parts + (lags ? 1 : 0));
   }
 
   /// Finds what stands before every block.
   void find_befores(const CutScan* feed) noexcept {
     walk_blocks(Piece::Task::Total, feed);
+    // With a carry going out, the piece after the last block is a whole block too.
+    if (scan_.carry_out() >= 0) walk(last(), Piece::Task::Total, feed);
     for (std::int64_t row = 0; row < rows_; ++row) put_befores(row);
   }
 
@@ -215,6 +218,8 @@ class CutScan {
   }
 
  private:
+  static std::int64_t slots(const Cut& cut) { return cut.blocks + 2; }
+
   /// A walk that begins with block q of every row.
   Walk from_block(std::int64_t q) const {
     Walk walk{loop_, loop_.extent[loop_.rank - 1]};
@@ -275,6 +280,7 @@ class CutScan {
 
   void walk(Walk walk, Piece::Task task, const CutScan* feed) const noexcept {
     walk.piece.task = task;
+    if (walk.piece.begins && scan_.carry.before == 0) walk.piece.before = {};
     if (feed != nullptr) {
       // A feed's slots count from the axis' other end, and lanes that are blocks have theirs in the same row.
       walk.piece.fed = true;
@@ -293,16 +299,37 @@ class CutScan {
   /// Replaces a row's totals by what stands before the next block each.
   void put_befores(std::int64_t row) noexcept {
     alignas(8) std::byte storage[kMaxScanParts * kPartBytes * (3 + 2 * numerics::kMaxLevels)];
-    Lanes lane(scan_.kernel, storage, 1, loop_.extent[loop_.rank - 1]);
-    lane.start(nullptr);
-    for (std::int64_t q = 1; q <= cut_.blocks; ++q) {
-      std::byte* slot = states_ + (row * (cut_.blocks + 1) + q) * kPartBytes;
-      std::byte total[kMaxScanParts * kPartBytes];
-      for (int k = 0; k < scan_.kernel.parts; ++k) std::memcpy(total + k * kPartBytes, slot + k * part_, kPartBytes);
-      lane.push_block(cut_.level, total);
+    Lanes lane(scan_.kernel, storage, 1, loop_.extent[loop_.rank - 1] + scan_.carry.before);
+    const int in = scan_.carry_in();
+    const int out = scan_.carry_out();
+    const LaneCarry& carry = scan_.carry;
+    if (in >= 0) {
+      lane.resume(carry.before, {at_row(in, row), carry.in_word, 0});
+    } else {
+      lane.start(nullptr);
+    }
+    const std::int64_t end = out >= 0 ? cut_.blocks + 1 : cut_.blocks;
+    for (std::int64_t q = carry.before > 0 ? 0 : 1; q <= end; ++q) {
+      std::byte* slot = states_ + (row * slots(cut_) + q) * kPartBytes;
+      if (q > 0) {
+        std::byte total[kMaxScanParts * kPartBytes];
+        for (int k = 0; k < scan_.kernel.parts; ++k) std::memcpy(total + k * kPartBytes, slot + k * part_, kPartBytes);
+        lane.push_block(cut_.level, total);
+      }
       const std::byte* before = lane.before();
       for (int k = 0; k < scan_.kernel.parts; ++k) std::memcpy(slot + k * part_, before + k * kPartBytes, kPartBytes);
     }
+    if (out >= 0) lane.save({at_row(out, row), carry.out_word, 0});
+  }
+
+  /// An operand's place in a row.
+  std::byte* at_row(int operand, std::int64_t row) const {
+    std::byte* at = loop_.operand[operand].base;
+    for (int d = loop_.rank - 2; d >= 0; --d) {
+      at += row % loop_.extent[d] * loop_.operand[operand].stride[d];
+      row /= loop_.extent[d];
+    }
+    return at;
   }
 
   const Stream& stream_;

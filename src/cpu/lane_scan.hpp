@@ -70,15 +70,36 @@ struct LaneScanKernel {
 
 enum class ScanEdge { None, First, Last };
 
+/// A scan that goes on where another ended, or is gone on with: at a multiple of 8^kCarryLevel elements, with two words
+/// for each level from kCarryLevel on.
+struct LaneCarry {
+  std::int64_t before = 0;   ///< elements before, which also are added to positions
+  std::int64_t in_word = 0;  ///< bytes from word to word
+  std::int64_t out_word = 0;
+};
+inline constexpr int kCarryLevel = 4;
+
 struct LaneScan {
   const LaneScanKernel& kernel;
-  /// Operands: the kernel's inputs, its outputs, and the edge's input (or absent). The axis runs in scan order.
+  /// Operands: the kernel's inputs, its outputs, the edge's input (or absent), and perhaps the carries' words, coming
+  /// in and going out (or absent), which stand still along the axis. The axis runs in scan order.
   core::StridedLoop loop;
   int axis;
   bool descends;  ///< positions count from the axis' end
   ScanEdge edge = ScanEdge::None;
   /// No output replaces an input that other steps read: then the axis may be cut.
   bool cuttable = true;
+  LaneCarry carry{};
+
+  int carry_in() const { return carry_operand(0); }
+  int carry_out() const { return carry_operand(1); }
+
+ private:
+  /// -1 if there is none.
+  int carry_operand(int k) const {
+    const int operand = kernel.inputs + kernel.outputs + 1 + k;
+    return operand < loop.operands && loop.operand[operand].base != nullptr ? operand : -1;
+  }
 };
 
 /// What a scan keeps for each lane.

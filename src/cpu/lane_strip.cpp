@@ -18,6 +18,48 @@ Lanes::Lanes(const LaneScanKernel& kernel, std::byte* storage, std::int64_t n, s
   }
 }
 
+void Lanes::resume(std::int64_t elements, const StateView& totals) {
+  start(nullptr);
+  StateView from = totals;
+  for (int level = kCarryLevel; level < numerics::kMaxLevels; ++level) {
+    count_[level] = static_cast<int>(elements >> (numerics::kRadixBits * level)) & (kRadix - 1);
+    if (count_[level] > 0) {
+      copy_rectangle(kPartBytes, from.base, from.part, from.stride, open_[level], part_stride_, kPartBytes,
+                     kernel_.parts, n_);
+    }
+    from.base += kMaxScanParts * from.part;
+  }
+  for (int level = numerics::kMaxLevels - 1; level >= 1; --level) {
+    above_[level] = above_[level + 1];
+    if (count_[level] > 0) join_open(level);
+  }
+}
+
+void Lanes::save(const StateView& totals) {
+  before();
+  StateView to = totals;
+  for (int level = kCarryLevel; level < numerics::kMaxLevels; ++level) {
+    const bool open = count_[level] > 0;
+    constexpr std::byte kZero[kPartBytes] = {};
+    for (int k = 0; k < kMaxScanParts; ++k) {
+      const bool copies = open && k < kernel_.parts;
+      copy_rectangle(kPartBytes, copies ? open_[level] + k * part_stride_ : kZero, 0, copies ? kPartBytes : 0,
+                     to.base + k * to.part, 0, to.stride, 1, n_);
+    }
+    to.base += kMaxScanParts * to.part;
+  }
+}
+
+void Lanes::join_open(int level) {
+  const std::byte* above = above_[level + 1];
+  if (above == nullptr) {
+    above_[level] = open_[level];
+  } else {
+    kernel_.combine(above_storage_[level], above, open_[level], n_, part_stride_);
+    above_[level] = above_storage_[level];
+  }
+}
+
 void Lanes::advance(LaneSteps& steps, std::int64_t count) {
   steps.own = own_;
   steps.n = n_;
@@ -52,14 +94,8 @@ void Lanes::push_block(int level, const std::byte* total) {
     total = open_[level];
   }
   // Below this level nothing is open: what stands before their blocks is what stands before its next one.
-  const std::byte* above = above_[level + 1];
-  if (above == nullptr) {
-    above = open_[level];
-  } else {
-    kernel_.combine(above_storage_[level], above, open_[level], n_, part_stride_);
-    above = above_storage_[level];
-  }
-  for (int k = level; k >= 1; --k) above_[k] = above;
+  join_open(level);
+  for (int k = level - 1; k >= 1; --k) above_[k] = above_[level];
 }
 
 Strip::Strip(const LaneScan& scan, const core::StridedLoop& loop, bool direct, std::span<std::byte> feed_memory)
@@ -70,9 +106,14 @@ Strip::Strip(const LaneScan& scan, const core::StridedLoop& loop, bool direct, s
       direct_(direct),
       feed_memory_(feed_memory) {}
 
+StateView Strip::carry_view(int operand, std::int64_t word) const {
+  return {at_[operand], word, loop_.operand[operand].stride[loop_.rank - 2]};
+}
+
 std::int64_t Strip::max_width(const LaneScan& scan, std::int64_t length, bool direct) {
   const int feed_parts = scan.kernel.feed == nullptr ? 0 : scan.kernel.feed->parts;
-  const std::int64_t state = Lanes::states_for(length) * (scan.kernel.parts + feed_parts) * kPartBytes;
+  const std::int64_t state =
+      Lanes::states_for(length + scan.carry.before) * (scan.kernel.parts + feed_parts) * kPartBytes;
   std::int64_t most = direct ? kMaxLanes : kTileLanes;
   if (feed_parts > 0) most = std::min(most, kFedLanes);
   return std::max<std::int64_t>(1, std::min(most, kStateBytes / state));
@@ -82,9 +123,15 @@ void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
   at_ = at;
   n_ = n;
   piece_ = piece;
-  Lanes lanes(kernel_, states_, n, length_);
-  const bool from_states = !piece.begins && piece.task == Piece::Task::Scan;
-  lanes.start(from_states ? copy_states(piece.before, kernel_.parts, before_[0]) : nullptr);
+  const bool whole = piece.begins && piece.ends;
+  Lanes lanes(kernel_, states_, n, length_ + (whole ? scan_.carry.before : 0));
+  if (piece.task == Piece::Task::Scan && piece.before.base != nullptr) {
+    lanes.start(copy_states(piece.before, kernel_.parts, before_[0]));
+  } else if (whole && scan_.carry_in() >= 0) {
+    lanes.resume(scan_.carry.before, carry_view(scan_.carry_in(), scan_.carry.in_word));
+  } else {
+    lanes.start(nullptr);
+  }
   const bool feeds = kernel_.feed != nullptr && (piece.task == Piece::Task::Scan || kernel_.states_need_feed);
   if (feeds && !piece.fed) keep_feed_states();
   if (kernel_.lags) {
@@ -112,6 +159,7 @@ void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
     s += m;
     m = kTileSteps;
   }
+  if (whole && scan_.carry_out() >= 0) lanes.save(carry_view(scan_.carry_out(), scan_.carry.out_word));
   if (piece.task == Piece::Task::Total) leave_states(lanes.block_total(piece.level), kernel_.parts, piece.totals);
 }
 

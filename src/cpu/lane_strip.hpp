@@ -33,6 +33,12 @@ class Lanes {
     above_.fill(before);
   }
 
+  /// From the open blocks of every level that `elements` before have; levels are two parts of the view apart.
+  void resume(std::int64_t elements, const StateView& totals);
+  /// What a later scan resumes from, zeros where nothing is open. As many elements as a block of kCarryLevel has, or a
+  /// multiple of that, were taken.
+  void save(const StateView& totals);
+
   /// Takes every lane `count` elements further, and the pointers of `steps` with them.
   void advance(LaneSteps& steps, std::int64_t count);
 
@@ -54,6 +60,8 @@ class Lanes {
   std::int64_t state_bytes() const { return state_bytes_; }
 
  private:
+  /// above_[level], with what the level itself holds open.
+  void join_open(int level);
   void close() {
     count_[0] = 0;
     push_block(1, own_);
@@ -120,6 +128,7 @@ class Strip {
   void tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only);
   /// An operand's rows from step s on, packed if they have to be, and how far apart they are.
   std::byte* rows(int operand, std::int64_t s, std::int64_t m, std::int64_t& step);
+  StateView carry_view(int operand, std::int64_t word) const;
   const std::byte* edge_row();
   /// The feed's values for the elements of steps s … s + m - 1, in their order.
   std::byte* feed(std::int64_t s, std::int64_t m, const std::byte* input, std::int64_t input_step);

@@ -38,15 +38,29 @@ class CanonicalFold {
   /// The next element. A full block of 8 is closed only now, because the prefix ending at its last element
   /// still adds it on its own.
   PLANCK_HOST_DEVICE void push(State x) {
-    if (count_[0] == kRadix) close_block();
+    close();
     append(0, x);
   }
 
   /// A whole block's total instead of its elements: only on a block boundary, and only if an element follows.
   PLANCK_HOST_DEVICE void push_block(int level, State total) {
-    if (count_[0] == kRadix) close_block();
+    close();
     close_into(level, total);
   }
+
+  /// Starts elsewhere than at position 0: `count` whole blocks of a level lie open there, with this total. Before the
+  /// first push, once for each level.
+  PLANCK_HOST_DEVICE void open_at(int level, int count, State total) {
+    open_[level] = total;
+    count_[level] = count;
+  }
+
+  /// Closes a last full block of 8, so that open_blocks and open_total say what a later fold starts from.
+  PLANCK_HOST_DEVICE void close() {
+    if (count_[0] == kRadix) close_block();
+  }
+  PLANCK_HOST_DEVICE int open_blocks(int level) const { return count_[level]; }
+  PLANCK_HOST_DEVICE State open_total(int level) const { return open_[level]; }
 
   /// The value at the last pushed position; at least one element was pushed.
   PLANCK_HOST_DEVICE State prefix() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "core/layout.hpp"
@@ -19,7 +20,20 @@ struct ScanKey {
   ScanTies ties = ScanTies::First;       ///< Cummax and Cummin only
   std::optional<ElementKind> indices{};  ///< of the winners, for those two
   bool initial = false;                  ///< LinearRecurrence from a given state
+  bool exclusive = false;                ///< no kernel's business, but a carry's
 };
+
+/// What stands before the first element of an exclusive scan.
+constexpr double identity_of(ScanKind kind) {
+  switch (kind) {
+    case ScanKind::Cumprod:
+      return 1.0;
+    case ScanKind::LogCumsumExp:
+      return -std::numeric_limits<double>::infinity();
+    default:
+      return 0.0;
+  }
+}
 
 /// A kernel's place in the list: rows carry their functions, a plan's request is the same without.
 constexpr cpu::KernelRow kernel_row(const ScanKey& key, const cpu::LaneScanKernel* scan = nullptr,
@@ -33,8 +47,10 @@ constexpr cpu::KernelRow kernel_row(const ScanKey& key, const cpu::LaneScanKerne
 /// The reference.
 namespace reference {
 /// The loop's views run forwards along the axis; `reverse` says whether positions count from its end. Operands: the
-/// inputs, the output, the indices (if the key has them), and the initial state of a recurrence (or absent).
-void run(const core::StridedLoop& loop, int axis, bool reverse, const ScanKey& key);
+/// inputs, the output, the indices (if the key has them), and the initial state of a recurrence (or absent). `carries`,
+/// if any, are read before and written after each lane; see scan_carry.hpp.
+void run(const core::StridedLoop& loop, int axis, bool reverse, const ScanKey& key,
+         const core::StridedLoop* carries = nullptr);
 
 /// The inputs of a backward pass: dy, and then what the kind needs of x (or the indices instead) and y; or dh, a, h.
 /// All views run from the axis' end to its start, h one step ahead. Then the gradients, and the initial state (or

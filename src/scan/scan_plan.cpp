@@ -10,6 +10,7 @@
 #include "cpu/lane_scan.hpp"
 #include "cpu/parallel.hpp"
 #include "numerics/storage.hpp"
+#include "scan/scan_carry.hpp"
 #include "scan/scan_ops.hpp"
 #include "scan/scan_scalar.hpp"
 
@@ -40,8 +41,10 @@ struct Problem {
 int front_axis(int axis, const Shape& shape) { return axis < 0 ? axis + shape.rank() : axis; }
 
 Problem problem_of(const ScanDescriptor& d) {
-  return {
-      {d.kind, d.element, d.ties, d.index_element}, d.input_shape, front_axis(d.scan_axis, d.input_shape), d.reverse};
+  return {{d.kind, d.element, d.ties, d.index_element, false, d.exclusive},
+          d.input_shape,
+          front_axis(d.scan_axis, d.input_shape),
+          d.reverse};
 }
 Problem problem_of(const LinearRecurrenceDescriptor& d) {
   return {{.kind = ScanKind::LinearRecurrence, .element = d.element, .initial = d.initial},
@@ -93,14 +96,41 @@ Result<PlanChoice> select_scan(std::string_view plan, const Problem& p, bool bac
   return core::choose_kernel(request, stream, preference);
 }
 
+/// The engine goes on from totals and leaves totals; what else a carry holds is put beside them.
+void run_with_carries(const Problem& p, const Stream& stream, const Workspace& workspace, cpu::LaneScan scan,
+                      const StridedLoop& carries) noexcept {
+  const std::int64_t length = scan.loop.extent[p.axis];
+  for (const int k : {scan::kCarryIn, scan::kCarryOut}) {
+    core::LoopOperand& totals = scan.loop.operand[scan.loop.operands++] = carries.operand[k];
+    const std::int64_t word = totals.stride[p.axis];
+    if (totals.base != nullptr) totals.base += scan::kCarryTotals * word;
+    totals.stride[p.axis] = 0;
+    (k == scan::kCarryIn ? scan.carry.in_word : scan.carry.out_word) = word;
+  }
+  scan.carry.before = scan::carry_before(&carries, p.axis, {}, p.key)[scan::kCarryBefore];
+  cpu::run_lane_scan(stream, scan, workspace);
+  if (!scan::has_carry(&carries, scan::kCarryOut)) return;
+  scan::for_each_lane(carries, p.axis, [&](core::LoopIndex lane) {
+    const scan::CarryWords words = scan::carry_before(&carries, p.axis, lane, p.key);
+    for (const int k : {scan::kCarryId, scan::kCarryBefore, scan::kCarryValue}) {
+      lane[p.axis] = k;
+      core::cell_at(carries, lane, scan::kCarryOut).set(words[k] + (k == scan::kCarryBefore ? length : 0));
+    }
+  });
+}
+
 /// An inclusive scan. Operands: inputs, output, indices (if any), initial state (or absent); the axis runs in scan
 /// order.
 void run_inclusive(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
-                   const StridedLoop& loop) noexcept {
-  if (choice.kernel == nullptr) return scan::reference::run(loop, p.axis, p.reverse, p.key);
+                   const StridedLoop& loop, const StridedLoop* carries) noexcept {
+  if (choice.kernel == nullptr) return scan::reference::run(loop, p.axis, p.reverse, p.key, carries);
   cpu::LaneScan scan{*choice.kernel->scan, loop, p.axis, p.reverse};
   if (p.key.initial) scan.edge = cpu::ScanEdge::First;
-  cpu::run_lane_scan(stream, scan, workspace);
+  if (carries == nullptr) {
+    cpu::run_lane_scan(stream, scan, workspace);
+  } else {
+    run_with_carries(p, stream, workspace, scan, *carries);
+  }
 }
 
 /// A backward pass over operands that run along the axis in scan order: inputs, gradients, initial state (or absent).
@@ -146,6 +176,62 @@ void add_or_absent(StridedLoop& loop, const std::optional<AnyTensorRef>& view, E
   }
 }
 
+// ---- carries ----
+
+Status check_piece(std::string_view plan, const Problem& p, bool carry_in, bool carry_out) noexcept {
+  if ((carry_in || carry_out) && p.reverse && p.key.indices) {
+    return fail(Text::CarryUnsupported, {plan, carry_in ? "carry_in" : "carry_out"});
+  }
+  const std::int64_t length = p.shape[p.axis];
+  if (carry_out && length % scan::kCarryBlock != 0) return fail(Text::PieceLength, {plan, scan::kCarryBlock, length});
+  return {};
+}
+
+Shape carry_shape(const Problem& p) {
+  Shape shape = p.shape;
+  shape[p.axis] = kScanCarryWords;
+  return shape;
+}
+
+template <class Args>
+Status add_carries(OperandChecks& checks, std::string_view plan, const Problem& p, const Args& a) noexcept {
+  if (!a.carry_in && !a.carry_out) return {};
+  const Shape shape = carry_shape(p);
+  if (a.carry_in) {
+    PLANCK_TRY(core::check_shape(plan, "carry_in", shape));
+    PLANCK_TRY(checks.add({"carry_in", Role::CarryInput, *a.carry_in, ElementKind::S64, &shape}));
+  }
+  if (a.carry_out) {
+    PLANCK_TRY(core::check_shape(plan, "carry_out", shape));
+    PLANCK_TRY(checks.add({"carry_out", Role::CarryOutput, *a.carry_out, ElementKind::S64, &shape}));
+  }
+  return {};
+}
+
+/// The loop over a run's carries, if it has any.
+template <class Args>
+std::optional<StridedLoop> carries_of(const Problem& p, const Args& a) noexcept {
+  if (!a.carry_in && !a.carry_out) return std::nullopt;
+  StridedLoop loop(carry_shape(p));
+  add_or_absent(loop, a.carry_in, ElementKind::S64);
+  add_or_absent(loop, a.carry_out, ElementKind::S64);
+  return loop;
+}
+
+template <class Args>
+Status check_carry_in(std::string_view plan, const Problem& p, const Args& a) noexcept {
+  if (!a.carry_in) return {};
+  return scan::check_carry(plan, *carries_of(p, a), p.axis, p.key, p.shape[p.axis]);
+}
+
+/// What a piece without elements does: it passes on what it got.
+void pass_on(const Problem& p, const std::optional<StridedLoop>& carries) noexcept {
+  if (!carries || !scan::has_carry(&*carries, scan::kCarryOut)) return;
+  scan::for_each_lane(*carries, p.axis, [&](const core::LoopIndex& lane) {
+    scan::store_carry(*carries, p.axis, lane, scan::carry_before(&*carries, p.axis, lane, p.key));
+  });
+}
+
 /// +0 in every element of one operand.
 void store_zeros(const StridedLoop& loop, int operand, ElementKind element) {
   scan::with_element(element, [&]<class T>(T zero) {
@@ -167,56 +253,43 @@ Status check_indices(std::string_view plan, const ScanDescriptor& d, const std::
   return {};
 }
 
-/// What stands before the first element.
-double identity_of(ScanKind kind) {
-  switch (kind) {
-    case ScanKind::Cumprod:
-      return 1.0;
-    case ScanKind::LogCumsumExp:
-      return -std::numeric_limits<double>::infinity();
-    default:
-      return 0.0;
+/// Moves n elements one place on, all but the last.
+void move_on(std::byte* lane, std::int64_t n, std::int64_t step, std::int64_t element_bytes) {
+  for (std::int64_t t = n - 1; t > 0; --t) {
+    std::memcpy(lane + t * step, lane + (t - 1) * step, static_cast<std::size_t>(element_bytes));
   }
 }
 
-/// Moves the elements of each lane of an operand one place on; the last one is lost.
-void move_on(const StridedLoop& loop, int axis, int operand) {
-  const auto& op = loop.operand[operand];
-  const std::int64_t step = op.stride[axis];
-  StridedLoop lanes = loop;
-  lanes.extent[axis] = 1;
-  core::for_each_index(lanes, [&](const auto& cell) {
-    std::byte* lane = cell(operand).address();
-    for (std::int64_t t = loop.extent[axis] - 1; t > 0; --t) {
-      std::memcpy(lane + t * step, lane + (t - 1) * step, static_cast<std::size_t>(op.element_bytes));
-    }
-  });
-}
-
-/// Inclusive over all but the last element, one place further on; the identity comes first. In place the results are
-/// moved on afterwards, as their places still hold elements.
+/// Inclusive over all but the last element, one place further on; what stands before comes first. In place, where the
+/// results' places still hold elements, they are moved on afterwards; so they are if there are carries, as the next
+/// piece needs the last element too.
 void run_exclusive(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
-                   StridedLoop loop) noexcept {
+                   StridedLoop loop, const StridedLoop* carries) noexcept {
   const std::int64_t n = loop.extent[p.axis];
   auto& y = loop.operand[1];
   const std::int64_t step = y.stride[p.axis];
-  const bool in_place = loop.operand[0].base == y.base;
+  const bool moved = carries != nullptr || loop.operand[0].base == y.base;
   std::byte* const first = y.base;
-  loop.extent[p.axis] = n - 1;
-  if (!in_place) y.base += step;
-  run_inclusive(p, choice, stream, workspace, loop);
+  if (carries == nullptr) loop.extent[p.axis] = n - 1;
+  if (!moved) y.base += step;
+  run_inclusive(p, choice, stream, workspace, loop, carries);
   y.base = first;
-  loop.extent[p.axis] = n;
-  if (in_place) move_on(loop, p.axis, 1);
   loop.extent[p.axis] = 1;
   scan::with_element(p.key.element, [&]<class T>(T) {
-    T identity;
-    if constexpr (std::is_integral_v<T>) {
-      identity = static_cast<T>(identity_of(p.key.kind));
-    } else {
-      identity = scalar::narrow<T>(identity_of(p.key.kind));
-    }
-    core::for_each_index(loop, [&](const auto& cell) { cell(1).set(identity); });
+    core::for_each_loop_index(loop, [&](core::LoopIndex index) {
+      const core::Cell to = core::cell_at(loop, index, 1);
+      T before = scan::from_word<T>(scan::identity_word(p.key));
+      index[p.axis] = scan::kCarryValue;
+      if (scan::has_carry(carries, scan::kCarryIn)) {
+        before = scan::from_word<T>(core::cell_at(*carries, index, scan::kCarryIn).get<std::int64_t>());
+      }
+      if (scan::has_carry(carries, scan::kCarryOut)) {
+        const T last = core::Cell(to.address() + (n - 1) * step).get<T>();
+        core::cell_at(*carries, index, scan::kCarryOut).set(scan::to_word(last));
+      }
+      if (moved) move_on(to.address(), n, step, sizeof(T));
+      to.set(before);
+    });
   });
 }
 
@@ -259,26 +332,36 @@ struct ScanParts {
   }
 
   static Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanArgs& a) noexcept {
+    const Problem p = problem_of(d);
     PLANCK_TRY(check_indices(kPlan, d, a.indices));
+    PLANCK_TRY(check_piece(kPlan, p, a.carry_in.has_value(), a.carry_out.has_value()));
     PLANCK_TRY(checks.add({"x", Role::Input, a.x, d.element, &d.input_shape}));
     PLANCK_TRY(checks.add({"y", Role::Output, a.y, d.element, &d.input_shape}));
     if (a.indices) {
       PLANCK_TRY(checks.add({"indices", Role::SummedOutput, *a.indices, *d.index_element, &d.input_shape}));
     }
+    PLANCK_TRY(add_carries(checks, kPlan, p, a));
     return checks.check_overlaps();
+  }
+
+  static Status check_contents(const ScanDescriptor& d, const ScanArgs& a) noexcept {
+    return check_carry_in(kPlan, problem_of(d), a);
   }
 
   static void execute(const ScanDescriptor& d, const PlanChoice& choice, const Stream& stream,
                       const Workspace& workspace, const ScanArgs& a) noexcept {
-    if (core::numel(d.input_shape) == 0) return;
     const Problem p = problem_of(d);
+    const std::optional<StridedLoop> carries = carries_of(p, a);
+    if (core::numel(d.input_shape) == 0) return pass_on(p, carries);
     StridedLoop loop(d.input_shape);
     loop.add(a.x);
     loop.add(a.y);
     if (a.indices) loop.add(*a.indices);
     loop.add_absent(d.element);
     if (d.reverse) loop.flip_dim(p.axis);
-    d.exclusive ? run_exclusive(p, choice, stream, workspace, loop) : run_inclusive(p, choice, stream, workspace, loop);
+    const StridedLoop* passed = carries ? &*carries : nullptr;
+    d.exclusive ? run_exclusive(p, choice, stream, workspace, loop, passed)
+                : run_inclusive(p, choice, stream, workspace, loop, passed);
   }
 };
 
@@ -342,9 +425,12 @@ struct ScanBackwardParts {
         auto& op = loop.operand[k];
         // A place that dx takes over still holds what the next step needs: then all are moved to their own.
         if (op.base == loop.operand[inputs].base) {
-          StridedLoop backwards = unused;
-          backwards.flip_dim(p.axis);
-          move_on(backwards, p.axis, k);
+          StridedLoop ends = unused;
+          ends.flip_dim(p.axis);
+          const std::int64_t step = ends.operand[k].stride[p.axis];
+          ends.extent[p.axis] = 1;
+          core::for_each_index(ends,
+                               [&](const auto& cell) { move_on(cell(k).address(), last + 1, step, op.element_bytes); });
         } else {
           op.base += op.stride[p.axis];
         }
@@ -390,25 +476,37 @@ struct LinearRecurrenceParts {
     if (!d.initial && a.initial) {
       return fail(Text::ArgumentUnexpected, {kPlan, "initial", "the descriptor does not say initial"});
     }
+    if (d.initial && a.carry_in) {
+      return fail(Text::ArgumentUnexpected,
+                  {kPlan, "carry_in", "the descriptor says initial, which is the first piece's"});
+    }
+    const Problem p = problem_of(d);
+    PLANCK_TRY(check_piece(kPlan, p, a.carry_in.has_value(), a.carry_out.has_value()));
     PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.shape}));
     PLANCK_TRY(checks.add({"b", Role::Input, a.b, d.element, &d.shape}));
     const Shape segment = initial_shape(d);
     if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &segment}));
     PLANCK_TRY(checks.add({"h", Role::Output, a.h, d.element, &d.shape}));
+    PLANCK_TRY(add_carries(checks, kPlan, p, a));
     return checks.check_overlaps();
+  }
+
+  static Status check_contents(const LinearRecurrenceDescriptor& d, const LinearRecurrenceArgs& a) noexcept {
+    return check_carry_in(kPlan, problem_of(d), a);
   }
 
   static void execute(const LinearRecurrenceDescriptor& d, const PlanChoice& choice, const Stream& stream,
                       const Workspace& workspace, const LinearRecurrenceArgs& a) noexcept {
-    if (core::numel(d.shape) == 0) return;
     const Problem p = problem_of(d);
+    const std::optional<StridedLoop> carries = carries_of(p, a);
+    if (core::numel(d.shape) == 0) return pass_on(p, carries);
     StridedLoop loop(d.shape);
     loop.add(a.a);
     loop.add(a.b);
     loop.add(a.h);
     add_or_absent(loop, a.initial, d.element);
     if (d.reverse) loop.flip_dim(p.axis);
-    run_inclusive(p, choice, stream, workspace, loop);
+    run_inclusive(p, choice, stream, workspace, loop, carries ? &*carries : nullptr);
   }
 };
 

@@ -2,6 +2,7 @@
 #include "core/reference_loop.hpp"
 #include "numerics/dispatch.hpp"
 #include "numerics/storage.hpp"
+#include "scan/scan_carry.hpp"
 #include "scan/scan_ops.hpp"
 #include "scan/scan_scalar.hpp"
 
@@ -13,14 +14,6 @@ using core::LoopIndex;
 using core::StridedLoop;
 using scalar::Compute;
 
-/// Calls body(index) for every lane: all indices, with 0 along the axis.
-template <class Body>
-void for_each_lane(const StridedLoop& loop, int axis, const Body& body) {
-  StridedLoop lanes = loop;
-  lanes.extent[axis] = 1;
-  if (loop.extent[axis] > 0) core::for_each_loop_index(lanes, body);
-}
-
 template <class V, class T>
 T stored(V value) {
   if constexpr (std::is_same_v<V, double>) {
@@ -31,17 +24,19 @@ T stored(V value) {
 }
 
 template <class Scan, class T, class V>
-void scan_lanes(const StridedLoop& loop, int axis, bool reverse, const ScanKey& key) {
+void scan_lanes(const StridedLoop& loop, int axis, bool reverse, const ScanKey& key, const StridedLoop* carries) {
   const std::int64_t n = loop.extent[axis];
   const int inputs = key.kind == ScanKind::LinearRecurrence ? 2 : 1;
   for_each_lane(loop, axis, [&](LoopIndex index) {
-    numerics::CanonicalFold<typename Scan::State, Scan> fold;
+    CarryWords carry = carry_before(carries, axis, index, key);
+    const std::int64_t before = carry[kCarryBefore];
+    auto fold = fold_of<Scan>(carry);
     const Cell initial = core::cell_at(loop, index, loop.operands - 1);
     for (std::int64_t t = 0; t < n; ++t) {
       index[axis] = t;
       V x[3] = {};
       for (int k = 0; k < inputs; ++k) x[k] = scalar::widen<V>(core::cell_at(loop, index, k).template get<T>());
-      auto state = Scan::lift(x, static_cast<V>(reverse ? n - 1 - t : t));
+      auto state = Scan::lift(x, static_cast<V>(before + (reverse ? n - 1 - t : t)));
       if constexpr (requires { Scan::begin(x); }) {
         if (t == 0 && initial.present()) {
           x[2] = scalar::widen<V>(initial.template get<T>());
@@ -58,14 +53,18 @@ void scan_lanes(const StridedLoop& loop, int axis, bool reverse, const ScanKey& 
         if (key.indices == ElementKind::S32) to.set(static_cast<std::int32_t>(position));
       }
     }
+    if (has_carry(carries, kCarryOut)) {
+      save_fold<Scan>(fold, n, carry);
+      store_carry(*carries, axis, index, carry);
+    }
   });
 }
 
 }  // namespace
 
-void run(const StridedLoop& loop, int axis, bool reverse, const ScanKey& key) {
+void run(const StridedLoop& loop, int axis, bool reverse, const ScanKey& key, const StridedLoop* carries) {
   with_element(key.element, [&]<class T>(T) {
-    with_scan<T>(key, [&]<class V, class Scan>(V, Scan) { scan_lanes<Scan, T, V>(loop, axis, reverse, key); });
+    with_scan<T>(key, [&]<class V, class Scan>(V, Scan) { scan_lanes<Scan, T, V>(loop, axis, reverse, key, carries); });
   });
 }
 

@@ -259,6 +259,89 @@ static void test_long_rows_with_indices(void) {
   free(workspace);
 }
 
+/* Two rows in two pieces: the results are those of the whole rows. */
+static void test_pieces(void) {
+  enum { ROWS = 2, LENGTH = 5000, PIECE = 4096, COUNT = ROWS * LENGTH, WORDS = PLANCK_SCAN_CARRY_WORDS };
+  static const int64_t shape[] = {ROWS, LENGTH};
+  static const int64_t first_shape[] = {ROWS, PIECE};
+  static const int64_t last_shape[] = {ROWS, LENGTH - PIECE};
+  static const int64_t carry_shape[] = {ROWS, WORDS};
+  static const int64_t strides[] = {LENGTH, 1};
+  static float x_data[COUNT], whole[COUNT], y_data[COUNT];
+  static int64_t whole_at[COUNT], at[COUNT];
+  static int64_t words[ROWS * WORDS], sent[ROWS * WORDS];
+  planck_tensor x = packed(x_data, PLANCK_F32, 2, shape, COUNT);
+  planck_tensor y = packed(whole, PLANCK_F32, 2, shape, COUNT);
+  planck_tensor indices = packed(whole_at, PLANCK_S64, 2, shape, COUNT);
+  planck_tensor carry = packed(words, PLANCK_S64, 2, carry_shape, ROWS * WORDS);
+  planck_tensor arrived = packed(sent, PLANCK_S64, 2, carry_shape, ROWS * WORDS);
+  planck_scan_descriptor d = {
+      .kind = PLANCK_CUMMAX, .input_shape = shape_of(2, shape), .scan_axis = 1, .element = PLANCK_F32};
+  planck_scan_args a = {.x = &x, .y = &y, .indices = &indices};
+  planck_linear_recurrence_descriptor r = {.shape = shape_of(2, shape), .axis = 1, .element = PLANCK_F32};
+  planck_linear_recurrence_args h = {.a = &x, .b = &x, .h = &y};
+  char* workspace = malloc(1 << 16);
+  int i;
+  CHECK(workspace != NULL);
+  if (workspace == NULL) return;
+  for (i = 0; i < COUNT; ++i) x_data[i] = 0.25F + (float)(i * 7919 % 5003) / 10006.0F;
+  CHECK_OK(planck_scan_run(&d, &a, workspace, 1 << 16, NULL));
+
+  x.strides = y.strides = indices.strides = strides;
+  y.data = y_data;
+  indices.data = at;
+  d.input_shape = shape_of(2, first_shape);
+  x.shape = y.shape = indices.shape = first_shape;
+  a.carry_out = &carry;
+  CHECK_OK(planck_scan_run(&d, &a, workspace, 1 << 16, NULL));
+  CHECK(words[1] == PIECE && words[WORDS + 1] == PIECE);
+  memcpy(sent, words, sizeof sent);
+  d.input_shape = shape_of(2, last_shape);
+  x.shape = y.shape = indices.shape = last_shape;
+  x.offset = y.offset = indices.offset = PIECE;
+  a.carry_in = &arrived;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "ScanPlan,carry_out,4096,904",
+               planck_scan_run(&d, &a, workspace, 1 << 16, NULL));
+  a.carry_out = NULL;
+  sent[WORDS] = 0;
+  CHECK_OK(planck_scan_can_implement(&d, &a, NULL));
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "ScanPlan,word 0 of lane 1,carry_in",
+               planck_scan_run(&d, &a, workspace, 1 << 16, NULL));
+  CHECK(y_data[PIECE] == 0.0F && at[PIECE] == 0);
+  sent[WORDS] = words[WORDS];
+  d.reverse = 1;
+  CHECK_STATUS(PLANCK_UNSUPPORTED, "ScanPlan,carry_in,reverse", planck_scan_can_implement(&d, &a, NULL));
+  d.reverse = 0;
+  CHECK_OK(planck_scan_run(&d, &a, workspace, 1 << 16, NULL));
+  CHECK_ARRAY(whole, y_data);
+  CHECK_ARRAY(whole_at, at);
+
+  /* Recurrences. */
+  y.data = whole;
+  x.shape = y.shape = shape;
+  x.offset = y.offset = 0;
+  CHECK_OK(planck_linear_recurrence_run(&r, &h, workspace, 1 << 16, NULL));
+  y.data = y_data;
+  r.shape = shape_of(2, first_shape);
+  x.shape = y.shape = first_shape;
+  h.carry_out = &carry;
+  CHECK_OK(planck_linear_recurrence_run(&r, &h, workspace, 1 << 16, NULL));
+  r.shape = shape_of(2, last_shape);
+  x.shape = y.shape = last_shape;
+  x.offset = y.offset = PIECE;
+  h.carry_out = NULL;
+  h.carry_in = &carry;
+  CHECK_OK(planck_linear_recurrence_run(&r, &h, workspace, 1 << 16, NULL));
+  CHECK_ARRAY(whole, y_data);
+  h.carry_in = &arrived;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,word 0 of lane 0,carry_in",
+               planck_linear_recurrence_run(&r, &h, workspace, 1 << 16, NULL));
+  h.initial = &carry;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,carry_in,initial",
+               planck_linear_recurrence_run(&r, &h, workspace, 1 << 16, NULL));
+  free(workspace);
+}
+
 static void test_linear_recurrence(void) {
   static const int64_t shape[] = {3, 2};
   static const int64_t one_row[] = {1, 2};
@@ -559,6 +642,7 @@ void test_scans(void) {
   test_scan_errors();
   test_long_rows();
   test_long_rows_with_indices();
+  test_pieces();
   test_linear_recurrence();
   test_backward_sums_and_products();
   test_backward_extrema();

@@ -156,6 +156,23 @@ Outcome select_scan(const Change& change) {
   return outcome(ScanPlan<>::select(kCpu, d));
 }
 
+/// A piece of an axis with carries full of zeros, which no scan makes.
+template <class Change>
+Outcome run_piece(std::int64_t length, const Change& change) {
+  ScanDescriptor d;
+  d.kind = ScanKind::Cummax;
+  d.input_shape = {length};
+  std::vector<float> x(static_cast<std::size_t>(length));
+  std::vector<float> y(x.size());
+  std::vector<std::int64_t> at(x.size());
+  std::vector<std::int64_t> in(kScanCarryWords);
+  std::vector<std::int64_t> out(kScanCarryWords);
+  ScanArgs args{view(x, {length}), view(y, {length}), {}, view(in, {kScanCarryWords}), view(out, {kScanCarryWords})};
+  change(d);
+  if (d.index_element) args.indices = view(at, {length});
+  return outcome(ScanPlan<>::select(kCpu, d)->run(kCpu, Workspace::none(), args));
+}
+
 /// A way to get each text.
 const std::map<Text, std::function<Outcome()>>& provocations() {
   static std::vector<std::byte> scratch(1024);
@@ -174,6 +191,13 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
          return select_scan([](auto& d) {
            d.kind = ScanKind::Cummax;
            d.exclusive = true;
+         });
+       }},
+      {Text::CarryUnsupported,
+       [] {
+         return run_piece(8, [](auto& d) {
+           d.reverse = true;
+           d.index_element = ElementKind::S64;
          });
        }},
       {Text::RankUnsupported, [] { return select_fake([](auto& d) { d.shape = {1, 1, 1, 1, 1, 1, 1, 1, 1}; }); }},
@@ -251,6 +275,7 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
            d.index_element = ElementKind::S32;
          });
        }},
+      {Text::PieceLength, [] { return run_piece(4095, [](auto&) {}); }},
       {Text::ElementDiffers, [] { return run_fake({8}, [](auto& a) { a.input.element = ElementKind::F16; }); }},
       {Text::ShapeDiffers,
        [] {
@@ -311,6 +336,7 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
          EXPECT_EQ(q, std::vector<std::int8_t>(8, 9));
          return result;
        }},
+      {Text::BadCarryAt, [] { return run_piece(4096, [](auto&) {}); }},
       {Text::DeviceUnknown,
        [] {
          const std::int64_t extent = 8;

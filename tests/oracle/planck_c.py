@@ -97,7 +97,7 @@ class ScanDescriptor(ctypes.Structure):
 
 
 class ScanArgs(ctypes.Structure):
-    _fields_ = [(name, _tensor_p) for name in ("x", "y", "indices")]
+    _fields_ = [(name, _tensor_p) for name in ("x", "y", "indices", "carry_in", "carry_out")]
 
 
 class ScanBackwardArgs(ctypes.Structure):
@@ -109,7 +109,7 @@ class LinearRecurrenceDescriptor(ctypes.Structure):
 
 
 class LinearRecurrenceArgs(ctypes.Structure):
-    _fields_ = [(name, _tensor_p) for name in ("a", "b", "initial", "h")]
+    _fields_ = [(name, _tensor_p) for name in ("a", "b", "initial", "h", "carry_in", "carry_out")]
 
 
 class LinearRecurrenceBackwardArgs(ctypes.Structure):

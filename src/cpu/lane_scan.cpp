@@ -8,6 +8,7 @@
 #include "core/workspace.hpp"
 #include "cpu/lane_strip.hpp"
 #include "cpu/parallel.hpp"
+#include "cpu/streaming.hpp"
 #include "numerics/canonical_order.hpp"
 
 namespace planck::cpu {
@@ -19,8 +20,9 @@ using core::StridedLoop;
 constexpr std::int64_t kFewLanes = 16;
 /// States of blocks that need no workspace.
 constexpr std::int64_t kStackStates = 1024;
-/// Enough for the feed of a thread, unless a single lane needs more.
+/// Enough for the feed of a thread, unless a single lane needs more; and what needs no workspace.
 constexpr std::int64_t kFeedBytes = 4 << 20;
+constexpr std::int64_t kStackFeedBytes = 32 << 10;
 
 /// Whether neighbouring lanes lie side by side for every operand that is walked along the axis.
 bool lanes_are_contiguous(const LaneScan& scan, const StridedLoop& loop) {
@@ -72,19 +74,10 @@ struct Walk {
   std::int64_t start = 0;       ///< where lane 0 begins along the axis
   std::int64_t lane_start = 0;  ///< and what each lane adds: lanes can be blocks of one row
   Strides outer_start{};        ///< and each index of an outer dimension
+  bool streamed = false;        ///< outputs go past the caches
   Piece piece{};                ///< states of the first lane
   Strides outer_states{};       ///< bytes between neighbours in outer dimensions
   Strides outer_feed{};
-};
-
-/// Lends each thread its part of some memory.
-struct FeedMemory {
-  std::span<std::byte> bytes;
-  std::int64_t shares = 0;
-  std::span<std::byte> share(std::int64_t i) const {
-    const std::size_t each = bytes.size() / static_cast<std::size_t>(shares) / kPartBytes * kPartBytes;
-    return bytes.subspan(static_cast<std::size_t>(i) * each, each);
-  }
 };
 
 /// False, and nothing is done, if a feed finds no memory.
@@ -102,17 +95,17 @@ bool run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std:
   std::int64_t width = std::min(lanes, Strip::max_width(scan, length, direct));
   // Narrower strips where threads would go without.
   while (width > kFewLanes && outer * ceil_div(lanes, width) < stream.threads()) width /= 2;
-  FeedMemory feed{memory, std::min<std::int64_t>(outer * lanes, stream.threads())};
   const bool feeds = scan.kernel.feed != nullptr && !walk.piece.fed;
+  const std::int64_t shares = std::min<std::int64_t>(outer * lanes, stream.threads());
+  const std::int64_t share_bytes = std::ssize(memory) / shares / kPartBytes * kPartBytes;
   if (feeds) {
-    const std::int64_t lane_bytes = std::max<std::int64_t>(1, Strip::feed_bytes(length, scan.kernel.feed->parts));
-    width = std::min(width, std::ssize(feed.share(0)) / lane_bytes);
-    if (length <= kTileSteps) width = std::min(lanes, Strip::max_width(scan, length, direct));
+    const std::int64_t lane_bytes = Strip::feed_bytes(length, scan.kernel.feed->parts);
+    if (lane_bytes > 0) width = std::min(width, std::max(share_bytes, kStackFeedBytes) / lane_bytes);
     if (width == 0) return false;
   }
   const std::int64_t strips = ceil_div(lanes, width);
   const auto run_units = [&](std::int64_t begin, std::int64_t end, std::span<std::byte> feed_memory) noexcept {
-    Strip strip(scan, loop, direct, feed_memory);
+    Strip strip(scan, loop, direct, walk.streamed, feed_memory);
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const std::int64_t lane = unit % strips * width;
       std::int64_t rest = unit / strips;
@@ -140,13 +133,21 @@ bool run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std:
       piece.behind = walk.axis_length - start - length;
       strip.run(at, std::min(width, lanes - lane), piece);
     }
+    if (walk.streamed) stream_fence();
   };
   const std::int64_t units = outer * strips;
   const std::int64_t unit_bytes = width * length * element_bytes;
   if (feeds) {
-    const std::int64_t shares = std::min(units, feed.shares);
-    for_each_range(stream, shares, units / shares * unit_bytes, [&](std::int64_t begin, std::int64_t end) noexcept {
-      for (std::int64_t i = begin; i < end; ++i) run_units(units * i / shares, units * (i + 1) / shares, feed.share(i));
+    // Memory for each share, and so no more shares than there are threads.
+    const std::int64_t used = std::min(units, shares);
+    for_each_range(stream, used, units / used * unit_bytes, [&](std::int64_t begin, std::int64_t end) noexcept {
+      alignas(kPartBytes) std::byte stack[kStackFeedBytes];
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::span<std::byte> own = share_bytes > kStackFeedBytes
+                                             ? memory.subspan(static_cast<std::size_t>(i * share_bytes))
+                                             : std::span<std::byte>(stack);
+        run_units(units * i / used, units * (i + 1) / used, own);
+      }
     });
   } else {
     for_each_range(stream, units, unit_bytes,
@@ -185,7 +186,12 @@ class CutScan {
  public:
   /// `states`: as many eight-byte values as states_needed says.
   CutScan(const Stream& stream, const LaneScan& scan, const StridedLoop& loop, const Cut& cut, std::byte* states)
-      : stream_(stream), scan_(scan), loop_(loop), cut_(cut), states_(states) {
+      : stream_(stream),
+        scan_(scan),
+        loop_(loop),
+        streamed_(worth_streaming(loop, scan.kernel.inputs, scan.kernel.outputs)),
+        cut_(cut),
+        states_(states) {
     // Slot q of a row holds what stands before block q; before that the total of block q - 1. The last one is for a
     // carry that goes out.
     const std::int64_t row_states = slots(cut) * kPartBytes;
@@ -223,6 +229,7 @@ class CutScan {
   /// A walk that begins with block q of every row.
   Walk from_block(std::int64_t q) const {
     Walk walk{loop_, loop_.extent[loop_.rank - 1]};
+    walk.streamed = streamed_;
     walk.start = q * cut_.size();
     walk.piece.begins = q == 0;
     walk.piece.ends = false;
@@ -335,6 +342,7 @@ class CutScan {
   const Stream& stream_;
   const LaneScan& scan_;
   const StridedLoop& loop_;
+  bool streamed_;
   Cut cut_;
   std::byte* states_;
   std::int64_t rows_ = 1;
@@ -382,7 +390,9 @@ std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, const L
   if (states.feed_parts > 0) {
     const std::int64_t lane_bytes = Strip::feed_bytes(length, states.feed_parts);
     const std::int64_t shares = std::min<std::int64_t>(lanes, threads);
-    feed = shares * std::max(lane_bytes, std::min(kFeedBytes, lane_bytes * ceil_div(lanes, shares)));
+    const std::int64_t width = std::min(Strip::kFedLanes, ceil_div(lanes, shares));
+    const std::int64_t each = std::max(lane_bytes, std::min(kFeedBytes, lane_bytes * width));
+    if (each > kStackFeedBytes) feed = shares * each;
   }
   const std::int64_t bytes = std::max(values * kPartBytes, feed);
   return bytes == 0 ? 0 : static_cast<std::size_t>(bytes + kPartBytes);
@@ -410,7 +420,9 @@ bool run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& 
       return true;
     }
   }
-  return run_walk(stream, scan, {loop, length}, std::as_writable_bytes(memory));
+  Walk walk{loop, length};
+  walk.streamed = worth_streaming(loop, scan.kernel.inputs, scan.kernel.outputs);
+  return run_walk(stream, scan, walk, std::as_writable_bytes(memory));
 }
 
 }  // namespace planck::cpu

@@ -48,6 +48,7 @@ struct LaneSteps {
   bool first;
   bool edge;      ///< the one step whose edge input is another
   bool writes;    ///< or states alone are wanted
+  bool streamed;  ///< outputs go past the caches; they are aligned to a cache line, and so are their steps
   bool lag_only;  ///< one step for what it leaves
   std::int64_t steps;
   std::int64_t n;

@@ -98,12 +98,14 @@ void Lanes::push_block(int level, const std::byte* total) {
   for (int k = level - 1; k >= 1; --k) above_[k] = above_[level];
 }
 
-Strip::Strip(const LaneScan& scan, const core::StridedLoop& loop, bool direct, std::span<std::byte> feed_memory)
+Strip::Strip(const LaneScan& scan, const core::StridedLoop& loop, bool direct, bool streamed,
+             std::span<std::byte> feed_memory)
     : scan_(scan),
       kernel_(scan.kernel),
       loop_(loop),
       length_(loop.extent[loop.rank - 1]),
       direct_(direct),
+      streamed_(streamed),
       feed_memory_(feed_memory) {}
 
 StateView Strip::carry_view(int operand, std::int64_t word) const {
@@ -114,8 +116,9 @@ std::int64_t Strip::max_width(const LaneScan& scan, std::int64_t length, bool di
   const int feed_parts = scan.kernel.feed == nullptr ? 0 : scan.kernel.feed->parts;
   const std::int64_t state =
       Lanes::states_for(length + scan.carry.before) * (scan.kernel.parts + feed_parts) * kPartBytes;
-  std::int64_t most = direct ? kMaxLanes : kTileLanes;
-  if (feed_parts > 0) most = std::min(most, kFedLanes);
+  std::int64_t most = kMaxLanes;
+  if (!direct) most = std::clamp(kTileElements / length, kMinTileLanes, kMaxTileLanes);
+  if (feed_parts > 0) most = direct ? kFedLanes : kMaxTileLanes;
   return std::max<std::int64_t>(1, std::min(most, kStateBytes / state));
 }
 
@@ -146,8 +149,8 @@ void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
   }
   if (piece.task == Piece::Task::Lag) return;
 
-  std::int64_t m = length_;
-  if (!direct_) m = kTileSteps;
+  const std::int64_t most = feeds ? kTileSteps : kTileElements / n;
+  std::int64_t m = direct_ ? length_ : most;
   if (feeds) {
     // Up to where the feed keeps its last states.
     m = (piece.behind + length_) % kTileSteps;
@@ -157,7 +160,7 @@ void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
     m = std::min(m, length_ - s);
     tile(lanes, s, m, false);
     s += m;
-    m = kTileSteps;
+    m = most;
   }
   if (whole && scan_.carry_out() >= 0) lanes.save(carry_view(scan_.carry_out(), scan_.carry.out_word));
   if (piece.task == Piece::Task::Total) leave_states(lanes.block_total(piece.level), kernel_.parts, piece.totals);
@@ -182,8 +185,13 @@ void Strip::tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only) {
     steps.input[kernel_.inputs] = feed(s, fed, steps.input[kFeedInput], steps.input_step[kFeedInput]);
     steps.input_step[kernel_.inputs] = n_ * kPartBytes;
   }
+  steps.streamed = streamed_ && direct_;
   for (int k = 0; writes && k < kernel_.outputs; ++k) {
-    if (k != kEdgeOutput) steps.output[k] = rows(kernel_.inputs + k, s, 0, steps.output_step[k]);
+    if (k == kEdgeOutput) continue;
+    steps.output[k] = rows(kernel_.inputs + k, s, 0, steps.output_step[k]);
+    constexpr std::uintptr_t kLine = 64;
+    const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(steps.output[k]);
+    if ((place | static_cast<std::uintptr_t>(steps.output_step[k])) % kLine != 0) steps.streamed = false;
   }
   const Pointers outputs = {steps.output[0], steps.output[1]};
   steps.position = piece_.position + s * piece_.position_step;

@@ -102,11 +102,15 @@ inline constexpr std::int64_t kTileSteps = 64;
 /// Scans strips of lanes of a loop whose last two dimensions are lane and axis.
 class Strip {
  public:
-  /// `direct`: neighbouring lanes lie side by side, so that steps work where they are.
-  Strip(const LaneScan& scan, const core::StridedLoop& loop, bool direct, std::span<std::byte> feed_memory);
+  /// `direct`: neighbouring lanes lie side by side, so that steps work where they are. `streamed`: outputs go past the
+  /// caches if their alignment allows it; the caller fences.
+  Strip(const LaneScan& scan, const core::StridedLoop& loop, bool direct, bool streamed,
+        std::span<std::byte> feed_memory);
 
   /// The most lanes that a strip of such elements can have.
   static std::int64_t max_width(const LaneScan& scan, std::int64_t length, bool direct);
+  /// The most that have a feed: one fed tile may take all the scratch.
+  static constexpr std::int64_t kFedLanes = 256;
   /// What a feed keeps for one lane.
   static std::int64_t feed_bytes(std::int64_t length, int feed_parts) {
     return (length - 1) / kTileSteps * feed_parts * kPartBytes;
@@ -118,11 +122,13 @@ class Strip {
  private:
   static constexpr std::int64_t kStateBytes = 128 << 10;  ///< for the states of all lanes
   static constexpr std::int64_t kMaxLanes = 1024;
-  // A tile of lanes whose elements lie apart is turned round in scratch.
-  static constexpr std::int64_t kTileLanes = 64;
-  static constexpr std::int64_t kTileBytes = kTileLanes * kTileSteps * 8;
+  // A tile of lanes whose elements lie apart is turned round in scratch. Few lanes and long runs of each: processors
+  // fetch only so many rows ahead.
+  static constexpr std::int64_t kTileElements = 4096;
+  static constexpr std::int64_t kTileBytes = kTileElements * 8;
+  static constexpr std::int64_t kMinTileLanes = 16;
+  static constexpr std::int64_t kMaxTileLanes = 32;
   static constexpr int kTiles = 6;
-  static constexpr std::int64_t kFedLanes = 256;  ///< one fed tile may take all the scratch
 
   /// Steps s … s + m - 1: for outputs, for states alone, or (m = 1) for what the step leaves.
   void tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only);
@@ -142,6 +148,7 @@ class Strip {
   const core::StridedLoop& loop_;
   std::int64_t length_;
   bool direct_;
+  bool streamed_;
   std::span<std::byte> feed_memory_;
 
   Pointers at_{};

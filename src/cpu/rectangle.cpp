@@ -111,6 +111,19 @@ template <class T>
 void copy_rectangle(const std::byte* from, std::int64_t from_row, std::int64_t from_column, std::byte* to,
                     std::int64_t to_row, std::int64_t to_column, std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t kSize = sizeof(T);
+  // What runs backwards through contiguous elements is walked from its other end.
+  if (from_row == -kSize || to_row == -kSize) {
+    from += (rows - 1) * from_row;
+    to += (rows - 1) * to_row;
+    from_row = -from_row;
+    to_row = -to_row;
+  }
+  if (from_column == -kSize || to_column == -kSize) {
+    from += (columns - 1) * from_column;
+    to += (columns - 1) * to_column;
+    from_column = -from_column;
+    to_column = -to_column;
+  }
   if constexpr (kSize > 1) {
     if (from_column == kSize && to_row == kSize) return transpose<T>(from, from_row, to, to_column, rows, columns);
     if (from_row == kSize && to_column == kSize) return transpose<T>(from, from_column, to, to_row, columns, rows);

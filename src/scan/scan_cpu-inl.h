@@ -45,7 +45,7 @@ struct OneLane {
     x[0] = scalar::widen<V>(stored);
   }
   template <class T>
-  static PLANCK_MATH void store(const V* x, std::byte* to) {
+  static PLANCK_MATH void store(const V* x, std::byte* to, bool = false) {
     T stored;
     if constexpr (std::is_integral_v<T>) {
       stored = static_cast<T>(x[0]);
@@ -59,13 +59,12 @@ struct OneLane {
 };
 
 #if PLANCK_SCAN_VECTORS
-/// Some registers of f64 lanes, an even number: as many as half of them hold f32 lanes. Each step of a scan is done for
+/// Four registers of f64 lanes, as many as two of f32: with AVX2 a cache line of those. Each step of a scan is done for
 /// all of them before the next: a chain of exponentials is long, and processors look only so far ahead for something
 /// else to do.
-template <int registers>
 struct ManyLanes {
   using V = Vec<double>;
-  static constexpr int kRegisters = registers;
+  static constexpr int kRegisters = 4;
   static PLANCK_MATH std::int64_t lanes() { return kRegisters * half(); }
 
   template <class T>
@@ -82,17 +81,25 @@ struct ManyLanes {
       }
     }
   }
+  /// `streamed`: past the caches, to an address aligned to the register.
   template <class T>
-  static PLANCK_MATH void store(const V* x, std::byte* to) {
+  static PLANCK_MATH void store(const V* x, std::byte* to, bool streamed = false) {
     T* elements = reinterpret_cast<T*>(to);
     if constexpr (sizeof(T) == 8 || std::is_same_v<T, std::int32_t>) {
-      for (int r = 0; r < kRegisters; ++r) store_register(x[r], elements + r * half());
+      for (int r = 0; r < kRegisters; ++r) store_register(x[r], elements + r * half(), streamed);
     } else {
       for (int r = 0; r < kRegisters; r += 2) {
         const hn::Half<Tag<float>> narrow;
         const auto low = hn::DemoteTo(narrow, x[r].raw);
         const auto high = hn::DemoteTo(narrow, x[r + 1].raw);
-        HWY_NAMESPACE::store(Vec<float>(hn::Combine(Tag<float>(), high, low)), elements + r * half());
+        const Vec<float> both(hn::Combine(Tag<float>(), high, low));
+        if constexpr (std::is_same_v<T, float>) {
+          if (streamed) {
+            store_full<true>(both, elements + r * half());
+            continue;
+          }
+        }
+        HWY_NAMESPACE::store(both, elements + r * half());
       }
     }
   }
@@ -114,14 +121,20 @@ struct ManyLanes {
   static PLANCK_MATH V load_register(const std::int32_t* from) {
     return V(hn::PromoteTo(Tag<double>(), hn::LoadU(Narrow<std::int32_t, double>(), from)));
   }
-  static PLANCK_MATH void store_register(V x, double* to) { hn::StoreU(x.raw, Tag<double>(), to); }
+  template <class T>
+  static PLANCK_MATH void store_whole(Vec<T> x, T* to, bool streamed) {
+    if (streamed) return store_full<true>(x, to);
+    store_full<false>(x, to);
+  }
+  static PLANCK_MATH void store_register(V x, double* to, bool streamed) { store_whole(x, to, streamed); }
   /// Whole numbers below 2^51.
-  static PLANCK_MATH void store_register(V x, std::int64_t* to) {
+  static PLANCK_MATH void store_register(V x, std::int64_t* to, bool streamed) {
     const Tag<std::int64_t> d;
     const V big(6755399441055744.0);  // 1.5 * 2^52: leaves the number in the low bits of the fraction
-    hn::StoreU(hn::Sub(hn::BitCast(d, (x + big).raw), hn::BitCast(d, big.raw)), d, to);
+    const Vec<std::int64_t> whole(hn::Sub(hn::BitCast(d, (x + big).raw), hn::BitCast(d, big.raw)));
+    store_whole(whole, to, streamed);
   }
-  static PLANCK_MATH void store_register(V x, std::int32_t* to) {
+  static PLANCK_MATH void store_register(V x, std::int32_t* to, bool) {
     const Narrow<std::int32_t, double> d;
     hn::StoreU(hn::DemoteTo(d, x.raw), d, to);
   }
@@ -282,7 +295,7 @@ class Block {
       using T = std::tuple_element_t<k, Out>;
       constexpr std::int64_t kBytes = sizeof(T);
       if (kOutputs == 1 || s.output[k] != nullptr) {
-        Lanes::template store<T>(y[k], s.output[k] + step * s.output_step[k] + i * kBytes);
+        Lanes::template store<T>(y[k], s.output[k] + step * s.output_step[k] + i * kBytes, s.streamed);
       }
       store<k + 1>(s, step, i, y);
     }
@@ -312,10 +325,8 @@ struct Lanes {
   using Scan = typename ScanOf::template One<V>;
   using One = Block<OneLane<V>, Scan, In, Out>;
 #if PLANCK_SCAN_VECTORS
-  /// Registers hold the states of four blocks if those have one part, else of two.
-  static constexpr int kRegisters = Scan::kParts == 1 ? 4 : 2;
-  using Many = Block<ManyLanes<kRegisters>, typename ScanOf::template Many<Vec<double>>, In, Out>;
-  static PLANCK_MATH std::int64_t many() { return ManyLanes<kRegisters>::lanes(); }
+  using Many = Block<ManyLanes, typename ScanOf::template Many<Vec<double>>, In, Out>;
+  static PLANCK_MATH std::int64_t many() { return ManyLanes::lanes(); }
 #endif
 
   static void step(const LaneSteps& s) {

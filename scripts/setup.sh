@@ -25,6 +25,9 @@ need_packages() {
 
 BUILD_PACKAGES=(g++ cmake ninja-build ccache libhwy-dev libexpected-dev libtbb-dev)
 
+# Clones share what was compiled: paths are taken from the clone's root.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
 # Configures and builds a preset out of tree: build_preset PRESET [cmake options ...]
 build_preset() {
   local preset=$1

@@ -190,7 +190,7 @@ void Strip::tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only) {
     if (k == kEdgeOutput) continue;
     steps.output[k] = rows(kernel_.inputs + k, s, 0, steps.output_step[k]);
     constexpr std::uintptr_t kLine = 64;
-    const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(steps.output[k]);
+    const auto place = reinterpret_cast<std::uintptr_t>(steps.output[k]);
     if ((place | static_cast<std::uintptr_t>(steps.output_step[k])) % kLine != 0) steps.streamed = false;
   }
   const Pointers outputs = {steps.output[0], steps.output[1]};
@@ -209,11 +209,14 @@ void Strip::tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only) {
   }
 
   const auto step_over_edge = [&] {
+    const bool streamed = steps.streamed;
     steps.edge = true;
+    steps.streamed = false;
     steps.input[kEdgeInput] = edge_row();
     if (writes && kernel_.outputs > kEdgeOutput) steps.output[kEdgeOutput] = edge_[1];
     lanes.advance(steps, 1);
     steps.edge = false;
+    steps.streamed = streamed;
     steps.input[kEdgeInput] = nullptr;
   };
   if (first_edge) step_over_edge();

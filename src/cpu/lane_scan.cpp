@@ -94,7 +94,9 @@ bool run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std:
   const bool direct = lanes_are_contiguous(scan, loop);
   std::int64_t width = std::min(lanes, Strip::max_width(scan, length, direct));
   // Narrower strips where threads would go without.
-  while (width > kFewLanes && outer * ceil_div(lanes, width) < stream.threads()) width /= 2;
+  while (width > kFewLanes && outer * ceil_div(lanes, width) < stream.threads()) {
+    width = Strip::whole_lines(width / 2);
+  }
   const bool feeds = scan.kernel.feed != nullptr && !walk.piece.fed;
   const std::int64_t shares = std::min<std::int64_t>(outer * lanes, stream.threads());
   const std::int64_t share_bytes = std::ssize(memory) / shares / kPartBytes * kPartBytes;

@@ -119,7 +119,7 @@ std::int64_t Strip::max_width(const LaneScan& scan, std::int64_t length, bool di
   std::int64_t most = kMaxLanes;
   if (!direct) most = std::clamp(kTileElements / length, kMinTileLanes, kMaxTileLanes);
   if (feed_parts > 0) most = direct ? kFedLanes : kMaxTileLanes;
-  return std::max<std::int64_t>(1, std::min(most, kStateBytes / state));
+  return whole_lines(std::min(most, kStateBytes / state));
 }
 
 void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {

@@ -1,6 +1,7 @@
 // The inner half of the scan engine: one thread's strip of lanes, scanned from one end to the other.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <span>
@@ -109,6 +110,11 @@ class Strip {
 
   /// The most lanes that a strip of such elements can have.
   static std::int64_t max_width(const LaneScan& scan, std::int64_t length, bool direct);
+  /// Fewer lanes, but such as fill registers and cache lines: at least 1.
+  static std::int64_t whole_lines(std::int64_t lanes) {
+    constexpr std::int64_t kLanes = 32;
+    return lanes > kLanes ? lanes / kLanes * kLanes : std::max<std::int64_t>(1, lanes);
+  }
   /// The most that have a feed: one fed tile may take all the scratch.
   static constexpr std::int64_t kFedLanes = 256;
   /// What a feed keeps for one lane.

@@ -20,8 +20,12 @@ struct Flaw {
 /// Whether a winner's position is that of an element before.
 template <class V>
 bool lies_before(V position, std::int64_t before) {
-  return position >= V{0} && position < static_cast<V>(before);
+  return position >= V{0} && position < static_cast<V>(before) &&
+         position == static_cast<V>(static_cast<std::int64_t>(position));
 }
+
+/// Up to here kernels store positions of floats, which they hold in f64.
+constexpr std::int64_t kMostPositions = std::int64_t{1} << 51;
 
 /// What the words of a lane cannot hold, wherever other lanes are.
 template <class Scan>
@@ -50,6 +54,9 @@ std::optional<Flaw> flaw_of(const CarryWords& words, const ScanKey& key, std::in
   const std::int64_t before = words[kCarryBefore];
   if (before < 0 || before % kCarryBlock != 0) return Flaw{kCarryBefore, "it counts elements in blocks of 4096"};
   if (length > kMost || before > kMost - length) return Flaw{kCarryBefore, "an axis has fewer than 2^63 elements"};
+  if (key.indices && is_float(key.element) && before > kMostPositions - length) {
+    return Flaw{kCarryBefore, "indices of floats count up to 2^51"};
+  }
   std::optional<Flaw> flaw;
   with_element(key.element, [&]<class T>(T) {
     with_scan<T>(key, [&]<class V, class Scan>(V, Scan) { flaw = flaw_of<Scan>(words, key); });

@@ -167,6 +167,7 @@ class Block {
       V x[kInputs][kRegisters];
       load<0>(s, step, i, x);
       V position[kRegisters];
+      for (int r = 0; r < kRegisters; ++r) position[r] = V(0);
       if constexpr (Scan::kPositions) {
         const std::int64_t here = s.position + step * s.position_step;
         Lanes::positions(here + i * s.lane_position, s.lane_position, position);
@@ -278,13 +279,13 @@ class Block {
   static PLANCK_MATH void load(const LaneSteps& s, std::int64_t step, std::int64_t i, V (*x)[kRegisters]) {
     if constexpr (k < kInputs) {
       using T = std::tuple_element_t<k, In>;
-      if constexpr (!std::is_same_v<T, Unread>) {
-        if (k < kEdgeInput || s.input[k] != nullptr) {
-          constexpr std::int64_t kBytes = sizeof(T);
-          Lanes::template load<T>(s.input[k] + step * s.input_step[k] + i * kBytes, x[k]);
-        } else {
-          for (int r = 0; r < kRegisters; ++r) x[k][r] = V(0);
-        }
+      // Fed inputs and those of the edge may be absent.
+      const bool absent = std::is_same_v<T, Unread> || (k >= kEdgeInput && s.input[k] == nullptr);
+      if (absent) {
+        for (int r = 0; r < kRegisters; ++r) x[k][r] = V(0);
+      } else if constexpr (!std::is_same_v<T, Unread>) {
+        constexpr std::int64_t kBytes = sizeof(T);
+        Lanes::template load<T>(s.input[k] + step * s.input_step[k] + i * kBytes, x[k]);
       }
       load<k + 1>(s, step, i, x);
     }

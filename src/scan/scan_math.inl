@@ -138,19 +138,6 @@ struct WinnerScan : ExtremumScan<V, largest, last, true> {
 // lift also gets a value that the step before left, and leaves one for the next. gradients gets the inputs, whether
 // all of them are there, the element's position and the state of everything from the axis' end to here.
 
-/// Inputs dy, x and L, the product of what stands before: dx[j] = L[j] * R[j] with R[j] = dy[j] + x[j+1] * R[j+1].
-template <class V>
-struct CumprodGradient : LinearRecurrenceScan<V> {
-  using State = ScanState<V, 2>;
-  static constexpr double kLagStart = 1;
-  static PLANCK_MATH State lift(const V* in, V* lag) {
-    const State s = {{*lag, in[0]}};
-    *lag = in[1];
-    return s;
-  }
-  static PLANCK_MATH void gradients(const V* in, bool, V, const State& s, V* out) { out[0] = in[2] * s.part[1]; }
-};
-
 /// Inputs dy and, last, the winner's position. dx[j] is the sum of dy over the positions that j wins, which are
 /// neighbours and begin at j: a flag starts a new sum.
 template <class V, int inputs>
@@ -209,5 +196,13 @@ struct LinearRecurrenceGradient : LinearRecurrenceScan<V> {
     out[0] = whole ? s.part[1] * in[2] : V(0);
     out[1] = s.part[1];
     out[2] = in[1] * s.part[1];
+  }
+};
+
+/// Inputs dy, x and L, the product of what stands before: dx[j] = L[j] * R[j] with R[j] = dy[j] + x[j+1] * R[j+1].
+template <class V>
+struct CumprodGradient : LinearRecurrenceGradient<V> {
+  static PLANCK_MATH void gradients(const V* in, bool, V, const ScanState<V, 2>& s, V* out) {
+    out[0] = in[2] * s.part[1];
   }
 };

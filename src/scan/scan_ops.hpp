@@ -7,6 +7,7 @@
 
 #include "core/layout.hpp"
 #include "cpu/kernel.hpp"
+#include "cpu/lane_scan.hpp"
 #include "planck/scan.hpp"
 
 namespace planck::scan {
@@ -55,12 +56,12 @@ void run(const core::StridedLoop& loop, int axis, bool reverse, const ScanKey& k
 /// The inputs of a backward pass: dy, and then what the kind needs of x (or the indices instead) and y; or dh, a, h.
 /// All views run from the axis' end to its start, h one step ahead. Then the gradients, and the initial state (or
 /// absent).
-inline constexpr int kMaxInputs = 3;
-inline constexpr int kMaxOutputs = 3;
-inline constexpr int kX = 1;
+inline constexpr int kMaxInputs = cpu::kMaxScanInputs;
+inline constexpr int kMaxOutputs = cpu::kMaxScanOutputs;
+inline constexpr int kX = cpu::kFeedInput;
 inline constexpr int kIndices = 1;
-inline constexpr int kH = 2;
-inline constexpr int kDInitial = 2;  ///< among the outputs da, db, d_initial
+inline constexpr int kH = cpu::kEdgeInput;
+inline constexpr int kDInitial = cpu::kEdgeOutput;  ///< among the outputs da, db, d_initial
 
 struct BackwardPass {
   int inputs;

@@ -91,7 +91,12 @@ Result<PlanChoice> select_scan(std::string_view plan, const Problem& p, bool bac
   request.kernel = scan::kernel_row(p.key, nullptr, backward);
   const std::int64_t length = p.shape[p.axis];
   const std::int64_t lanes = length == 0 ? 0 : core::numel(p.shape) / length;
-  request.workspace_bytes = cpu::lane_scan_workspace(lanes, length, states_of(p.key, backward), stream.threads());
+  // An exclusive scan has one element less, and that may be cut otherwise.
+  for (const std::int64_t scanned : {length, p.key.exclusive ? length - 1 : length}) {
+    request.workspace_bytes =
+        std::max(request.workspace_bytes,
+                 cpu::lane_scan_workspace(lanes, scanned, states_of(p.key, backward), stream.threads()));
+  }
   request.precision = precision_of(p.key);
   return core::choose_kernel(request, stream, preference);
 }
@@ -414,31 +419,30 @@ struct ScanBackwardParts {
     loop.add(a.dx);
     loop.add_absent(d.element);
     if (d.reverse) loop.flip_dim(p.axis);
-    const bool cuttable = !looks_back(p.key) || loop.operand[scan::reference::kX].base != loop.operand[inputs].base;
+    const bool over_x = needs_x(d) && loop.operand[scan::reference::kX].base == loop.operand[inputs].base;
+    const bool cuttable = !over_x || (!looks_back(p.key) && !d.exclusive);
     if (d.exclusive) {
       // y[t + 1] is made of x[0] … x[t]: the inclusive pass with dy and y one place further on. Nothing uses the last
       // x.
-      StridedLoop unused = loop;
-      const std::int64_t last = --loop.extent[p.axis];
-      for (const int k : {0, inputs - 1}) {
-        if (k != 0 && !needs_y(d)) continue;
-        auto& op = loop.operand[k];
-        // A place that dx takes over still holds what the next step needs: then all are moved to their own.
-        if (op.base == loop.operand[inputs].base) {
-          StridedLoop ends = unused;
-          ends.flip_dim(p.axis);
-          const std::int64_t step = ends.operand[k].stride[p.axis];
-          ends.extent[p.axis] = 1;
-          core::for_each_index(ends,
-                               [&](const auto& cell) { move_on(cell(k).address(), last + 1, step, op.element_bytes); });
-        } else {
-          op.base += op.stride[p.axis];
-        }
-      }
+      StridedLoop ends = loop;
+      const std::int64_t n = loop.extent[p.axis]--;
+      auto& dx = loop.operand[inputs];
+      const auto moves = [&](int k) { loop.operand[k].base += loop.operand[k].stride[p.axis]; };
+      // In place dx moves on too, as a place before still holds what a later step reads, and is moved back afterwards.
+      bool in_place = false;
+      for (int k = 0; k < inputs; ++k) in_place |= loop.operand[k].base == dx.base;
+      moves(0);
+      if (needs_y(d)) moves(inputs - 1);
+      if (in_place) moves(inputs);
       run_backward(p, choice, stream, workspace, inputs, 1, cuttable, loop);
-      unused.operand[inputs].base += last * unused.operand[inputs].stride[p.axis];
-      unused.extent[p.axis] = 1;
-      return store_zeros(unused, inputs, d.element);
+      ends.flip_dim(p.axis);
+      ends.extent[p.axis] = 1;
+      const std::int64_t step = ends.operand[inputs].stride[p.axis];
+      if (in_place) {
+        core::for_each_index(ends,
+                             [&](const auto& cell) { move_on(cell(inputs).address(), n, step, dx.element_bytes); });
+      }
+      return store_zeros(ends, inputs, d.element);
     }
     run_backward(p, choice, stream, workspace, inputs, 1, cuttable, loop);
   }

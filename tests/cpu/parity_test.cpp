@@ -165,13 +165,6 @@ bool full_cross() {
   return kFull;
 }
 
-/// The instruction sets that a kernel is tried on; plain loops are the same code on all.
-std::vector<ArchSku> archs_for(const cpu::KernelRow& row) {
-  static const std::vector<ArchSku> kHere = archs_here();
-  const bool plain_loops = row.category == OpCategory::Scan && row.scan == nullptr;
-  return plain_loops && !full_cross() ? std::vector<ArchSku>{kHere.front()} : kHere;
-}
-
 /// The thread counts that an instruction set is tried with in one scenario; both are counted from the first.
 std::vector<int> threads_for(std::size_t scenario, std::size_t arch, bool first_broadcast, std::span<const int> all) {
   if (full_cross() || arch == 0 || (scenario == 0 && first_broadcast)) return {all.begin(), all.end()};
@@ -181,7 +174,7 @@ std::vector<int> threads_for(std::size_t scenario, std::size_t arch, bool first_
 class Parity : public testing::TestWithParam<cpu::KernelRow> {
  protected:
   void check(const Shape& shape, std::span<const Scenario> scenarios, std::span<const int> thread_counts) {
-    const std::vector<ArchSku> archs = archs_for(GetParam());
+    const std::vector<ArchSku> archs = archs_here();
     const std::vector<Broadcast> broadcasts = broadcasts_for(GetParam(), shape);
     for (const Broadcast broadcast : broadcasts) {
       Problem problem(GetParam(), shape, broadcast);
@@ -222,6 +215,7 @@ TEST_P(Parity, StreamedStores) {
   cpu::stream_bytes = 0;
   check(Shape{4099}, kScenarios, kTwoThreads);
   check(Shape{33, 1031}, kScenarios, kTwoThreads);
+  check(Shape{33, 1024}, std::span(kScenarios).first(1), kTwoThreads);  // columns that begin on cache lines
   cpu::stream_bytes = cpu::kStreamBytes;
 }
 

@@ -202,20 +202,57 @@ TEST_P(ScanGradients, OfSixteenBitLogSumExpFindYAgain) {
 }
 
 TEST_P(ScanGradients, OverwriteWhatTheyAreMadeOf) {
-  for (const ScanKind kind : {ScanKind::Cumsum, ScanKind::Cumprod, ScanKind::LogCumsumExp}) {
+  for (const ScanKind kind : {ScanKind::Cumsum, ScanKind::Cumprod, ScanKind::Cummax, ScanKind::LogCumsumExp}) {
     for (const bool exclusive : {false, true}) {
-      ScanDescriptor d = of(kind, false, exclusive);
-      d.input_shape = {30};
-      const std::vector<double> x = wave(30, 0.2);
-      const std::vector<double> dy = wave(30, 1.3);
-      const std::vector<double> y = forward(x, d);
-      const std::vector<double> expected = backward(x, dy, d);
-      for (int which = 0; which < 3; ++which) {
-        std::vector<double> t[] = {dy, x, y};
-        run<ScanBackwardOp>(preference(), d,
-                            {view(t[0], {30}), view(t[which], {30}), view(t[1], {30}), view(t[2], {30}), {}});
-        EXPECT_EQ(t[which], expected) << to_string(kind) << " exclusive " << exclusive << " over " << which;
+      if (exclusive && kind == ScanKind::Cummax) continue;
+      for (const std::int64_t n : {1, 2, 30, 5000}) {
+        SCOPED_TRACE(testing::Message() << to_string(kind) << (exclusive ? " exclusive" : "") << " of " << n);
+        ScanDescriptor d = of(kind, false, exclusive);
+        d.input_shape = {n};
+        const auto size = static_cast<std::size_t>(n);
+        std::vector<double> x = wave(size, 0.2);
+        for (double& v : x) v = v < 0 ? v - 0.4 : v + 0.4;  // products stay in range
+        const std::vector<double> dy = wave(size, 1.3);
+        const std::vector<double> y = forward(x, d);
+        const std::vector<double> expected = backward(x, dy, d);
+        for (int which = 0; which < 3; ++which) {
+          std::vector<double> t[] = {dy, x, y};
+          run<ScanBackwardOp>(preference(), d,
+                              {view(t[0], {n}), view(t[which], {n}), view(t[1], {n}), view(t[2], {n}), {}});
+          EXPECT_EQ(t[which], expected) << "over " << which;
+        }
+        // All of them one tensor: inputs may overlap each other at will.
+        std::vector<double> apart(size);
+        run<ScanBackwardOp>(preference(), d, {view(x, {n}), view(apart, {n}), view(x, {n}), view(x, {n}), {}});
+        run<ScanBackwardOp>(preference(), d, {view(x, {n}), view(x, {n}), view(x, {n}), view(x, {n}), {}});
+        EXPECT_EQ(x, apart);
       }
+    }
+  }
+}
+
+TEST_P(ScanGradients, OfLinearRecurrencesOverwriteWhatTheyAreMadeOf) {
+  for (const std::int64_t n : {1, 30, 5000}) {
+    const LinearRecurrenceDescriptor d{{n}, 0, false, ElementKind::F64, false};
+    const auto size = static_cast<std::size_t>(n);
+    const std::vector<double> dh = wave(size, 0.5);
+    const std::vector<double> a = wave(size, 0.1);
+    const std::vector<double> h = wave(size, 0.9);
+    std::vector<double> da(size), db(size);
+    run<LinearRecurrenceBackwardOp>(preference(), d,
+                                    {view(dh, {n}), view(a, {n}), view(h, {n}), {}, view(da, {n}), view(db, {n}), {}});
+    for (int which = 0; which < 3; ++which) {
+      std::vector<double> t[] = {dh, a, h};
+      std::vector<double> other(size);
+      run<LinearRecurrenceBackwardOp>(
+          preference(), d,
+          {view(t[0], {n}), view(t[1], {n}), view(t[2], {n}), {}, view(t[which], {n}), view(other, {n}), {}});
+      EXPECT_EQ(t[which], da) << "da over " << which << " of " << n;
+      std::vector<double> u[] = {dh, a, h};
+      run<LinearRecurrenceBackwardOp>(
+          preference(), d,
+          {view(u[0], {n}), view(u[1], {n}), view(u[2], {n}), {}, view(other, {n}), view(u[which], {n}), {}});
+      EXPECT_EQ(u[which], db) << "db over " << which << " of " << n;
     }
   }
 }

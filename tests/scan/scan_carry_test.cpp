@@ -166,7 +166,7 @@ struct Place {
   Shape shape;  ///< with any extent along the axis
   int axis;
 };
-const Place kPlaces[] = {{{1}, 0}, {{2, 1}, 1}, {{1, 3}, 0}, {{2, 1, 2}, 1}};
+const Place kPlaces[] = {{{1}, 0}, {{2, 1}, 1}, {{1, 3}, 0}, {{2, 1, 2}, 1}, {{20, 1}, 1}, {{1, 20}, 0}};
 const std::vector<std::int64_t> kCuts[] = {{kBlock, kBlock, 5000}, {2 * kBlock, 1}, {kBlock, 2 * kBlock, 4095}};
 
 /// The tensors of a whole axis in one layout, from which runs and pieces are cut.
@@ -538,6 +538,7 @@ TEST_F(CarryErrors, Positions) {
   expect_bad_word(0, 3, std::bit_cast<std::int64_t>(-1.0), "position");
   expect_bad_word(1, 3, std::bit_cast<std::int64_t>(4096.0), "position");
   expect_bad_word(1, 3, std::bit_cast<std::int64_t>(std::nan("")), "position");
+  expect_bad_word(1, 3, std::bit_cast<std::int64_t>(0.5), "position");
   // Far along an axis: s32 no longer counts it.
   prepare({ScanKind::Cummax, ElementKind::F64, false, false, ScanTies::First, ElementKind::S32});
   const auto move_to = [&](std::int64_t before) {
@@ -560,6 +561,10 @@ TEST_F(CarryErrors, Positions) {
   std::int32_t first = 0;
   std::memcpy(&first, at_.data(), sizeof first);
   EXPECT_EQ(first, std::numeric_limits<std::int32_t>::max() - kBlock + 1);
+  // And farther yet: positions of floats are held in f64.
+  prepare({ScanKind::Cummax, ElementKind::F64, false, false, ScanTies::First, ElementKind::S64});
+  move_to(std::int64_t{1} << 51);
+  expect_failure(ErrorKind::InvalidProblem, {"ScanPlan", "2^51"});
 }
 
 TEST_F(CarryErrors, IndicesOfReverseScans) {

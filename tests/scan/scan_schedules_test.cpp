@@ -1,0 +1,97 @@
+// Shapes that make the scan engine take each of its ways: bits as the reference, whatever way that is.
+#include <gtest/gtest.h>
+
+#include "support/op_cases.hpp"
+#include "support/thread_executor.hpp"
+
+namespace planck::test {
+namespace {
+
+using Outputs = std::vector<std::vector<std::byte>>;
+
+Outputs run(const OpCase& op_case, const Stream& stream, const PlanPreference& preference) {
+  std::vector<TestTensor> tensors;
+  for (const TensorSpec& spec : op_case.tensors) {
+    tensors.emplace_back(spec.element, spec.shape, Layout::Contiguous);
+    if (!spec.output) fill(tensors.back(), spec, tensors.size(), op_case.unit);
+  }
+  const auto plan = op_case.select(stream, preference);
+  EXPECT_TRUE(plan) << plan.error().message();
+  EXPECT_TRUE((*plan)(Tensors(tensors.begin(), tensors.end())));
+  Outputs outputs;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (op_case.tensors[i].output) outputs.push_back(tensors[i].packed());
+  }
+  return outputs;
+}
+
+bool same(const OpCase& op_case, const Outputs& a, const Outputs& b) {
+  std::size_t k = 0;
+  for (const TensorSpec& spec : op_case.tensors) {
+    if (!spec.output) continue;
+    if (first_difference(spec.element, a[k], b[k]) >= 0) return false;
+    ++k;
+  }
+  return true;
+}
+
+struct Schedule {
+  Shape shape;
+  int threads;
+  std::size_t workspace;  ///< at most
+};
+
+void check(const cpu::KernelRow& row, const std::vector<Schedule>& schedules) {
+  constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+  PlanPreference reference;
+  reference.prefer_backend = BackendKind::Reference;
+  Shape shape;
+  std::optional<OpCase> op_case;
+  Outputs expected;
+  for (const Schedule& schedule : schedules) {
+    if (!op_case || schedule.shape != shape) {
+      shape = schedule.shape;
+      op_case = make_case(row, shape);
+      expected = run(*op_case, Stream::cpu(1), reference);
+    }
+    ThreadExecutor executor(schedule.threads);
+    PlanPreference preference;
+    preference.max_workspace_bytes = schedule.workspace == 0 ? 0 : std::min(schedule.workspace, kMost);
+    EXPECT_TRUE(same(*op_case, run(*op_case, Stream::cpu(executor), preference), expected))
+        << name_of(row) << ", " << shape[0] << " lanes, " << schedule.threads << " threads, workspace "
+        << schedule.workspace;
+  }
+}
+
+std::vector<cpu::KernelRow> rows(ElementKind element) {
+  std::vector<cpu::KernelRow> rows = kernel_list();
+  std::erase_if(rows,
+                [&](const cpu::KernelRow& row) { return row.category != OpCategory::Scan || row.element != element; });
+  return rows;
+}
+
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+
+/// Fewer strips than threads, but lanes enough to fill registers: blocks are an outer dimension.
+TEST(ScanSchedules, BlocksOfManyLanes) {
+  for (const auto& row : rows(ElementKind::F32)) check(row, {{{20, 5000}, 7, kAll}, {{20, 5000}, 7, 0}});
+}
+
+/// States of a feed in the workspace, shared out among threads, in less of it, and on the stack.
+TEST(ScanSchedules, FeedsInTheWorkspace) {
+  for (const auto& row : rows(ElementKind::Bf16)) {
+    if (!row.backward) continue;
+    check(row, {{{64, 9001}, 2, kAll}, {{64, 9001}, 3, kAll}, {{64, 9001}, 3, 100000}, {{64, 9001}, 2, 0}});
+  }
+}
+
+/// Lanes whose feed fits nowhere: plain loops.
+TEST(ScanSchedules, FeedsWithoutMemory) {
+  for (const auto& row : rows(ElementKind::F32)) {
+    const bool extremum = row.op == static_cast<std::int32_t>(ScanKind::Cummax) && !row.aux_element;
+    if (row.backward && extremum) check(row, {{{2, 140001}, 2, 0}});
+  }
+}
+
+}  // namespace
+}  // namespace planck::test

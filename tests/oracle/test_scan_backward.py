@@ -241,9 +241,11 @@ def test_log_sum_exp_against_mpmath(name, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_log_sum_exp_errors_do_not_grow_with_the_length(dtype):
-    """Relative to the magnitudes, without the result's own rounding: n = 100 000 is as good as n = 1000."""
+    """Relative to the magnitudes, without the result's own rounding: 100 000 elements, and in f32, where the oracle can
+    follow, 16 million, are as good as 1000."""
     worst = {}
-    for n in (1000, 100_000):
+    lengths = (1000, 100_000, 1 << 24) if dtype == torch.float32 else (1000, 100_000)
+    for n in lengths:
         x = torch.from_numpy(np.linspace(-5, 5, n)).to(dtype)
         dy = torch.from_numpy(rng(n).standard_normal(n)).to(dtype)
         # 64 bits are enough to see errors of f64, and mpmath would take half a minute.
@@ -254,10 +256,10 @@ def test_log_sum_exp_errors_do_not_grow_with_the_length(dtype):
         assert np.finfo(np.longdouble).nmant >= 63 and np.all(magnitude > 0)
         rounding = sum_bound((expected, 0.0), 0.0, dtype)
         worst[n] = np.max(np.maximum(np.abs(dx - expected) - rounding, 0) / magnitude)
-    # y is below 17, so that its rounding to f32 alone is up to 2^-20; sums of f64 keep below 2^-49.
+    # y is below 32, so that its rounding to f32 alone is up to 2^-20; sums of f64 keep below 2^-49.
     limit = {torch.float32: 2.0**-20}.get(dtype, 2.0**-48)
     assert max(worst.values()) <= limit, worst
-    assert worst[100_000] <= 4 * worst[1000] + 2.0**-50, worst
+    assert max(worst.values()) <= 4 * worst[1000] + 2.0**-50, worst
 
 
 def test_log_sum_exp_where_torch_has_nan_for_infinities():

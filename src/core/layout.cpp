@@ -40,6 +40,12 @@ std::int64_t StridedLoop::count() const noexcept {
   return n;
 }
 
+std::int64_t StridedLoop::element_bytes() const noexcept {
+  std::int64_t bytes = 0;
+  for (int k = 0; k < operands; ++k) bytes += operand[k].element_bytes;
+  return bytes;
+}
+
 std::int64_t StridedLoop::total_stride(int dim, int count) const noexcept {
   std::int64_t sum = 0;
   for (int k = 0; k < count; ++k) sum += std::abs(operand[k].stride[dim]);

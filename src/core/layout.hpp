@@ -35,6 +35,8 @@ struct StridedLoop {
   void add_absent(ElementKind element) noexcept;
 
   std::int64_t count() const noexcept;
+  /// Bytes of one element of every operand.
+  std::int64_t element_bytes() const noexcept;
   /// How far the first `count` operands move along a dimension, all together.
   std::int64_t total_stride(int dim, int count) const noexcept;
 

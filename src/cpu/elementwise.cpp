@@ -63,8 +63,7 @@ void run_elementwise(const Stream& stream, const KernelRow& kernel, const void* 
   const int row_dim = loop.rank - 2;
   const std::int64_t columns = loop.rank > 0 ? loop.extent[column_dim] : 1;
   const std::int64_t rows = loop.rank > 1 ? loop.extent[row_dim] : 1;
-  std::int64_t element_bytes = 0;
-  for (int k = 0; k < loop.operands; ++k) element_bytes += loop.operand[k].element_bytes;
+  const std::int64_t element_bytes = loop.element_bytes();
 
   // Multiples of 64 elements keep unit borders off shared cache lines for every element size.
   const std::int64_t unit_elements = std::max<std::int64_t>(SpanRunner::kScratch, kUnitBytes / element_bytes & ~63);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <span>
 
 #include "core/workspace.hpp"
@@ -87,8 +88,6 @@ bool run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std:
   const std::int64_t length = loop.extent[lane_dim + 1];
   std::int64_t outer = 1;
   for (int d = 0; d < lane_dim; ++d) outer *= loop.extent[d];
-  std::int64_t element_bytes = 0;
-  for (int k = 0; k < loop.operands; ++k) element_bytes += loop.operand[k].element_bytes;
 
   const std::int64_t lanes = loop.extent[lane_dim];
   const bool direct = lanes_are_contiguous(scan, loop);
@@ -138,7 +137,7 @@ bool run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std:
     if (walk.streamed) stream_fence();
   };
   const std::int64_t units = outer * strips;
-  const std::int64_t unit_bytes = width * length * element_bytes;
+  const std::int64_t unit_bytes = width * length * loop.element_bytes();
   if (feeds) {
     // Memory for each share, and so no more shares than there are threads.
     const std::int64_t used = std::min(units, shares);
@@ -307,7 +306,8 @@ class CutScan {
 
   /// Replaces a row's totals by what stands before the next block each.
   void put_befores(std::int64_t row) noexcept {
-    alignas(8) std::byte storage[kMaxScanParts * kPartBytes * (3 + 2 * numerics::kMaxLevels)];
+    constexpr std::int64_t kStates = Lanes::states_for(std::numeric_limits<std::int64_t>::max());
+    alignas(kPartBytes) std::byte storage[kMaxScanParts * kPartBytes * kStates];
     Lanes lane(scan_.kernel, storage, 1, loop_.extent[loop_.rank - 1] + scan_.carry.before);
     const int in = scan_.carry_in();
     const int out = scan_.carry_out();

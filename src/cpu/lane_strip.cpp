@@ -135,8 +135,7 @@ void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
   } else {
     lanes.start(nullptr);
   }
-  const bool feeds = kernel_.feed != nullptr && (piece.task == Piece::Task::Scan || kernel_.states_need_feed);
-  if (feeds && !piece.fed) keep_feed_states();
+  if (feeds() && !piece.fed) keep_feed_states();
   if (kernel_.lags) {
     if (piece.begins) {
       for (std::int64_t i = 0; i < n; ++i) std::memcpy(lag_ + i * kPartBytes, &kernel_.lag_start, kPartBytes);
@@ -149,9 +148,9 @@ void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
   }
   if (piece.task == Piece::Task::Lag) return;
 
-  const std::int64_t most = feeds ? kTileSteps : kTileElements / n;
+  const std::int64_t most = feeds() ? kTileSteps : kTileElements / n;
   std::int64_t m = direct_ ? length_ : most;
-  if (feeds) {
+  if (feeds()) {
     // Up to where the feed keeps its last states.
     m = (piece.behind + length_) % kTileSteps;
     if (m == 0) m = kTileSteps;
@@ -168,20 +167,19 @@ void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
 
 void Strip::tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only) {
   const bool writes = piece_.task == Piece::Task::Scan;
-  const bool feeds = kernel_.feed != nullptr && (writes || kernel_.states_need_feed);
   const bool first_edge = scan_.edge == ScanEdge::First && piece_.begins && s == 0;
   const bool last_edge = scan_.edge == ScanEdge::Last && piece_.ends && s + m == length_;
   // The feed starts where it last kept its states.
-  const std::int64_t fed = feeds ? m + (piece_.behind + length_ - s - m) % kTileSteps : m;
+  const std::int64_t fed = feeds() ? m + (piece_.behind + length_ - s - m) % kTileSteps : m;
 
   LaneSteps steps{};
   for (int k = 0; k < kernel_.inputs; ++k) {
     std::int64_t count = m;
-    if (k == kFeedInput && feeds) count = fed;
+    if (k == kFeedInput && feeds()) count = fed;
     if (k == kEdgeInput && last_edge) --count;
     steps.input[k] = rows(k, s, count, steps.input_step[k]);
   }
-  if (feeds) {
+  if (feeds()) {
     steps.input[kernel_.inputs] = feed(s, fed, steps.input[kFeedInput], steps.input_step[kFeedInput]);
     steps.input_step[kernel_.inputs] = n_ * kPartBytes;
   }

@@ -24,7 +24,7 @@ struct StateView {
 class Lanes {
  public:
   /// Eight-byte values for each lane and part: one own state, and two for every level above.
-  static std::int64_t states_for(std::int64_t length) { return 1 + 2 * (numerics::levels_for(length) + 1); }
+  static constexpr std::int64_t states_for(std::int64_t length) { return 1 + 2 * (numerics::levels_for(length) + 1); }
 
   Lanes(const LaneScanKernel& kernel, std::byte* storage, std::int64_t n, std::int64_t length);
 
@@ -136,6 +136,10 @@ class Strip {
   static constexpr std::int64_t kMaxTileLanes = 32;
   static constexpr int kTiles = 6;
 
+  /// Whether this piece's task needs the feed's values.
+  bool feeds() const {
+    return kernel_.feed != nullptr && (piece_.task == Piece::Task::Scan || kernel_.states_need_feed);
+  }
   /// Steps s … s + m - 1: for outputs, for states alone, or (m = 1) for what the step leaves.
   void tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only);
   /// An operand's rows from step s on, packed if they have to be, and how far apart they are.

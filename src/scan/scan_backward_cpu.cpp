@@ -12,21 +12,6 @@ HWY_BEFORE_NAMESPACE();
 namespace planck::cpu::HWY_NAMESPACE {
 namespace {
 
-// A scan or gradient in this target's lanes and in scalar ones.
-#define PLANCK_SCAN_OF(Name)     \
-  struct Name##Of {              \
-    template <class V>           \
-    using Many = Name<V>;        \
-    template <class V>           \
-    using One = scalar::Name<V>; \
-  };
-PLANCK_SCAN_OF(CumsumScan)
-PLANCK_SCAN_OF(LogCumsumExpScan)
-PLANCK_SCAN_OF(ProductBeforeScan)
-PLANCK_SCAN_OF(CumprodGradient)
-PLANCK_SCAN_OF(LogCumsumExpGradient)
-PLANCK_SCAN_OF(LinearRecurrenceGradient)
-#undef PLANCK_SCAN_OF
 template <bool largest, bool last>
 struct WinnerOf {
   template <class V>

@@ -320,6 +320,24 @@ class Block {
   using Stored = std::conditional_t<std::is_integral_v<V>, V, double>;
 };
 
+// A scan in this target's lanes and in scalar ones.
+#define PLANCK_SCAN_OF(Name)     \
+  struct Name##Of {              \
+    template <class V>           \
+    using Many = Name<V>;        \
+    template <class V>           \
+    using One = scalar::Name<V>; \
+  };
+PLANCK_SCAN_OF(CumsumScan)
+PLANCK_SCAN_OF(CumprodScan)
+PLANCK_SCAN_OF(LogCumsumExpScan)
+PLANCK_SCAN_OF(LinearRecurrenceScan)
+PLANCK_SCAN_OF(ProductBeforeScan)
+PLANCK_SCAN_OF(CumprodGradient)
+PLANCK_SCAN_OF(LogCumsumExpGradient)
+PLANCK_SCAN_OF(LinearRecurrenceGradient)
+#undef PLANCK_SCAN_OF
+
 /// A kernel: `ScanOf` has the scan in this target's lanes (Many) and in scalar ones (One), with states in V.
 template <class ScanOf, class V, class In, class Out>
 struct Lanes {
@@ -359,10 +377,9 @@ struct Lanes {
       lags = true;
       lag_start = Scan::kLagStart;
     }
-    // A recurrence's third input is its edge's.
-    const bool edge = requires(const V* x) { Scan::begin(x); }
-    &&!lags;
-    return {feed != nullptr || edge ? kInputs - 1 : kInputs,
+    // A fed input comes last, and so does the edge's of a scan that begins with one.
+    constexpr bool kBegins = requires(const V* x) { Scan::begin(x); };
+    return {feed != nullptr || (kBegins && !lags) ? kInputs - 1 : kInputs,
             static_cast<int>(std::tuple_size_v<Out>),
             Scan::kParts,
             lags,

@@ -12,19 +12,6 @@ HWY_BEFORE_NAMESPACE();
 namespace planck::cpu::HWY_NAMESPACE {
 namespace {
 
-// A scan in this target's lanes and in scalar ones.
-#define PLANCK_SCAN_OF(Name)           \
-  struct Name##Of {                    \
-    template <class V>                 \
-    using Many = Name##Scan<V>;        \
-    template <class V>                 \
-    using One = scalar::Name##Scan<V>; \
-  };
-PLANCK_SCAN_OF(Cumsum)
-PLANCK_SCAN_OF(Cumprod)
-PLANCK_SCAN_OF(LogCumsumExp)
-PLANCK_SCAN_OF(LinearRecurrence)
-#undef PLANCK_SCAN_OF
 template <bool largest, bool last, bool positions>
 struct ExtremumOf {
   template <class V>
@@ -49,7 +36,7 @@ constexpr KernelRow row(ScanKind kind) {
 template <class T>
 constexpr KernelRow recurrence_row(bool initial) {
   return scan::kernel_row({.kind = ScanKind::LinearRecurrence, .element = element_of<T>, .initial = initial},
-                          &kKernel<LinearRecurrenceOf, double, std::tuple<T, T, T>, std::tuple<T>>);
+                          &kKernel<LinearRecurrenceScanOf, double, std::tuple<T, T, T>, std::tuple<T>>);
 }
 
 /// With one tie rule: without positions, and with either kind of them.
@@ -70,13 +57,13 @@ constexpr std::array<KernelRow, 3> extremum_rows() {
 /// What every element has.
 template <class T>
 constexpr auto common_rows() {
-  return join(std::array{row<CumsumOf, T>(ScanKind::Cumsum), row<CumprodOf, T>(ScanKind::Cumprod)},
+  return join(std::array{row<CumsumScanOf, T>(ScanKind::Cumsum), row<CumprodScanOf, T>(ScanKind::Cumprod)},
               extremum_rows<true, ScanTies::First, T>(), extremum_rows<true, ScanTies::Last, T>(),
               extremum_rows<false, ScanTies::First, T>(), extremum_rows<false, ScanTies::Last, T>());
 }
 template <class T>
 constexpr auto float_rows() {
-  return join(common_rows<T>(), std::array{row<LogCumsumExpOf, T>(ScanKind::LogCumsumExp), recurrence_row<T>(false),
+  return join(common_rows<T>(), std::array{row<LogCumsumExpScanOf, T>(ScanKind::LogCumsumExp), recurrence_row<T>(false),
                                            recurrence_row<T>(true)});
 }
 

@@ -40,6 +40,11 @@ struct Problem {
 /// An axis counted from the end becomes one counted from the front.
 int front_axis(int axis, const Shape& shape) { return axis < 0 ? axis + shape.rank() : axis; }
 
+Shape with_extent(Shape shape, int axis, std::int64_t extent) {
+  shape[axis] = extent;
+  return shape;
+}
+
 Problem problem_of(const ScanDescriptor& d) {
   return {{d.kind, d.element, d.ties, d.index_element, false, d.exclusive},
           d.input_shape,
@@ -158,8 +163,6 @@ void run_backward(const Problem& p, const PlanChoice& choice, const Stream& stre
   const std::int64_t shares = choice.kernel == nullptr ? 1 : std::min<std::int64_t>(lanes, stream.threads());
   const std::span<double> memory = core::values_in<double>(workspace);
   const std::int64_t room = std::ssize(memory) / shares;
-  std::int64_t element_bytes = 0;
-  for (int k = 0; k < loop.operands; ++k) element_bytes += loop.operand[k].element_bytes;
   const auto body = [&](std::int64_t begin, std::int64_t end) noexcept {
     double stack[kStackValues];
     for (std::int64_t share = begin; share < end; ++share) {
@@ -170,7 +173,7 @@ void run_backward(const Problem& p, const PlanChoice& choice, const Stream& stre
                                 lanes * (share + 1) / shares, own);
     }
   };
-  cpu::for_each_range(stream, shares, loop.count() / shares * element_bytes, body);
+  cpu::for_each_range(stream, shares, loop.count() / shares * loop.element_bytes(), body);
 }
 
 void add_or_absent(StridedLoop& loop, const std::optional<AnyTensorRef>& view, ElementKind element) {
@@ -192,11 +195,7 @@ Status check_piece(std::string_view plan, const Problem& p, bool carry_in, bool 
   return {};
 }
 
-Shape carry_shape(const Problem& p) {
-  Shape shape = p.shape;
-  shape[p.axis] = kScanCarryWords;
-  return shape;
-}
+Shape carry_shape(const Problem& p) { return with_extent(p.shape, p.axis, kScanCarryWords); }
 
 template <class Args>
 Status add_carries(OperandChecks& checks, std::string_view plan, const Problem& p, const Args& a) noexcept {
@@ -468,9 +467,7 @@ struct LinearRecurrenceParts {
   }
 
   static Shape initial_shape(const LinearRecurrenceDescriptor& d) {
-    Shape shape = d.shape;
-    shape[front_axis(d.axis, d.shape)] = 1;
-    return shape;
+    return with_extent(d.shape, front_axis(d.axis, d.shape), 1);
   }
 
   static Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d,

@@ -19,6 +19,8 @@ struct BinaryParamDescriptor {
   std::optional<Shape> weight_shape;  ///< present: w is a tensor of this shape, and `param` is not used
   std::optional<Shape> a_shape;       ///< absent: `shape`
   std::optional<Shape> b_shape;       ///< absent: `shape`
+
+  bool operator==(const BinaryParamDescriptor&) const = default;
 };
 
 /// Lerp: |w| < 0.5 ? a + w*(b - a) : b - (b - a)*(1 - w).   AddScaled: a + w*b.

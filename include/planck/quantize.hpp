@@ -82,6 +82,8 @@ struct QuantizeDescriptor {
   std::optional<ElementKind> scale_element = {};  ///< of a scale tensor: C (the default) or input_element
   bool trust_qparams = false;  ///< skip the check of scales and zero points; bad values then give unspecified codes
 
+  bool operator==(const QuantizeDescriptor&) const = default;
+
   // The reference system's fields, for the named plans.
   static QuantizeDescriptor flat(std::int64_t numel, std::int64_t q_min, std::int64_t q_max, ElementKind input_element,
                                  ElementKind output_element) noexcept {
@@ -137,6 +139,8 @@ struct DequantizeDescriptor {
   std::optional<ElementKind> scale_element = {};  ///< of a scale tensor: C (the default) or output_element
   bool trust_qparams = false;
 
+  bool operator==(const DequantizeDescriptor&) const = default;
+
   static DequantizeDescriptor flat(std::int64_t numel, ElementKind input_element, ElementKind output_element) noexcept {
     return {{numel}, input_element, output_element, PerTensor{}, {}, false};
   }
@@ -182,6 +186,8 @@ struct FakeQuantizeDescriptor {
   std::optional<ElementKind> scale_element = {};  ///< of a scale tensor: C (the default) or input_element
   bool trust_qparams = false;
   bool learnable = false;  ///< the backward plan also gives d_scale and d_zero_point, which takes a workspace
+
+  bool operator==(const FakeQuantizeDescriptor&) const = default;
 
   static FakeQuantizeDescriptor flat(std::int64_t numel, std::int64_t q_min, std::int64_t q_max,
                                      ElementKind input_element) noexcept {
@@ -257,6 +263,8 @@ struct DynamicRangeQuantizeDescriptor {
   bool zero_in_range = true;                      ///< Asymmetric: widen the range to contain 0
   NonFinite nonfinite = NonFinite::Saturate;
   bool qparams_only = false;  ///< write scales and zero points, no codes
+
+  bool operator==(const DynamicRangeQuantizeDescriptor&) const = default;
 
   /// The reference system's fields: n rows of d elements.
   static DynamicRangeQuantizeDescriptor rows(std::int64_t n, std::int64_t d, std::int64_t q_min, std::int64_t q_max,

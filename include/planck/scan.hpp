@@ -25,6 +25,8 @@ struct ScanDescriptor {
   ScanTies ties = ScanTies::First;
   /// Cummax and Cummin: s32 or s64 indices along the axis are written forward and read backward.
   std::optional<ElementKind> index_element;
+
+  bool operator==(const ScanDescriptor&) const = default;
 };
 
 /// The 64-bit words that one lane of a scan passes on to the next piece of its axis; docs/numerics.md says what they
@@ -62,6 +64,8 @@ struct LinearRecurrenceDescriptor {
   bool reverse = false;
   ElementKind element = ElementKind::F32;
   bool initial = false;  ///< h[-1] is given: a tensor of `shape` with extent 1 along the axis
+
+  bool operator==(const LinearRecurrenceDescriptor&) const = default;
 };
 
 /// `h` may be the same view as `a` or `b`, and `carry_out` as `carry_in`.

@@ -41,7 +41,11 @@ std::int64_t highway_targets(ArchSku arch) noexcept {
 }
 }  // namespace
 
-bool supported(ArchSku arch) noexcept { return (hwy::SupportedTargets() & HWY_TARGETS & highway_targets(arch)) != 0; }
+bool supported(ArchSku arch) noexcept {
+  // Asked once: the processor answers through the hypervisor, which takes microseconds.
+  static const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
+  return (targets & highway_targets(arch)) != 0;
+}
 
 std::optional<ArchSku> arch_from_name(std::string_view name) noexcept {
   for (const ArchSku arch : known_archs()) {

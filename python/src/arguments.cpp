@@ -1,0 +1,157 @@
+#include "arguments.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace planck::python {
+namespace {
+
+std::string name_of_dtype(nb::handle dtype) {
+  if (PyUnicode_Check(dtype.ptr())) return nb::cast<std::string>(dtype);
+  for (const char* attribute : {"name", "__name__"}) {
+    if (nb::hasattr(dtype, attribute)) return nb::cast<std::string>(nb::str(dtype.attr(attribute)));
+  }
+  std::string text = nb::cast<std::string>(nb::str(dtype));
+  return text.starts_with("torch.") ? text.substr(6) : text;
+}
+
+double number(nb::handle value, const char* name) {
+  const double result = PyFloat_AsDouble(value.ptr());
+  if (result == -1.0 && PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    raise(PyExc_TypeError, std::string(name) + " is not a real number");
+  }
+  return result;
+}
+
+/// Zero points of any integer dtype, as s32.
+Array read_zero_points(nb::handle object) {
+  Array array = read_array(object, "zero_point");
+  if (array.element() == ElementKind::S32) return array;
+  if (is_float(array.element())) {
+    raise(PyExc_TypeError, "zero_point has a floating-point dtype; zero points are integers");
+  }
+  Array narrow = converted(array, ElementKind::S32);
+  const nb::object same = narrow.object.attr("__eq__")(array.object);
+  if (!nb::cast<bool>(nb::bool_(same.attr("all")()))) {
+    raise(PyExc_ValueError, "zero_point has values that int32 cannot hold");
+  }
+  return narrow;
+}
+
+}  // namespace
+
+ElementKind element_named(nb::handle dtype, const char* name) {
+  constexpr std::pair<std::string_view, ElementKind> kNames[] = {
+      {"float16", ElementKind::F16}, {"bfloat16", ElementKind::Bf16}, {"float32", ElementKind::F32},
+      {"float64", ElementKind::F64}, {"int8", ElementKind::S8},       {"uint8", ElementKind::U8},
+      {"int32", ElementKind::S32},   {"int64", ElementKind::S64}};
+  const std::string text = name_of_dtype(dtype);
+  for (const auto& [known, element] : kNames) {
+    if (text == known || text == to_string(element)) return element;
+  }
+  raise(PyExc_ValueError, std::string(name) + " = " + text +
+                              " is no dtype known here; there are float16, bfloat16, float32, float64, int8, uint8, "
+                              "int32 and int64");
+}
+
+int choice_named(nb::handle value, const char* name, std::initializer_list<std::string_view> names) {
+  std::string known;
+  int index = 0;
+  if (PyUnicode_Check(value.ptr())) {
+    Py_ssize_t size = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+    if (text == nullptr) nb::raise_python_error();
+    for (const std::string_view candidate : names) {
+      if (candidate == std::string_view(text, static_cast<std::size_t>(size))) return index;
+      ++index;
+    }
+  }
+  for (const std::string_view candidate : names) known.append(known.empty() ? "" : ", ").append(candidate);
+  raise(PyExc_ValueError, std::string(name) + " = " + nb::cast<std::string>(nb::repr(value)) + " is none of " + known);
+}
+
+std::int64_t integer(nb::handle value, const char* name) {
+  const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
+  if (!index.is_valid()) {
+    PyErr_Clear();
+    raise(PyExc_TypeError, std::string(name) + " = " + nb::cast<std::string>(nb::repr(value)) + " is not an integer");
+  }
+  const long long result = PyLong_AsLongLong(index.ptr());
+  if (result == -1 && PyErr_Occurred() != nullptr) nb::raise_python_error();
+  return result;
+}
+
+std::int64_t integer_or(nb::handle value, const char* name, std::int64_t when_none) {
+  return value.is_none() ? when_none : integer(value, name);
+}
+
+int axis_of(nb::handle axis) {
+  constexpr std::int64_t kLimit = std::numeric_limits<int>::max();
+  return static_cast<int>(std::clamp(integer(axis, "axis"), -kLimit, kLimit));
+}
+
+Granularity granularity_of(nb::handle scope, nb::handle axis, nb::handle group_size) {
+  enum Scope { Tensor, Channel, Token, Group };
+  int which = Tensor;
+  if (!scope.is_none()) {
+    which = choice_named(scope, "scope", {"tensor", "channel", "token", "group"});
+  } else if (!group_size.is_none()) {
+    which = Group;
+  } else if (!axis.is_none()) {
+    which = Channel;
+  }
+  if (!group_size.is_none() && which != Group) raise(PyExc_ValueError, "group_size is for scope = 'group' only");
+  if (!axis.is_none() && (which == Tensor || which == Token)) {
+    raise(PyExc_ValueError, "axis is for scope = 'channel' and 'group' only");
+  }
+  switch (which) {
+    case Channel:
+      if (axis.is_none()) raise(PyExc_ValueError, "scope = 'channel' needs an axis");
+      return PerChannel{axis_of(axis)};
+    case Token:
+      return PerToken{};
+    case Group:
+      if (group_size.is_none()) raise(PyExc_ValueError, "scope = 'group' needs a group_size");
+      return PerGroup{axis.is_none() ? -1 : axis_of(axis), integer(group_size, "group_size")};
+    default:
+      return PerTensor{};
+  }
+}
+
+QParamArrays read_qparams(nb::handle scale, nb::handle zero_point, ElementKind element) {
+  QParamArrays result;
+  if (is_number(scale)) {
+    result.scale = number(scale, "scale");
+  } else {
+    Array array = read_array(scale, "scale");
+    if (array.element() != element && array.element() != compute_of(element)) {
+      array = converted(array, compute_of(element));
+    }
+    result.scale_element = array.element();
+    result.scale = ScaleArg(array.view);
+    result.scale_array = std::move(array);
+  }
+  if (zero_point.is_none()) return result;
+  if (is_number(zero_point)) {
+    result.zero_point = integer(zero_point, "zero_point");
+  } else {
+    result.zero_point_array = read_zero_points(zero_point);
+    result.zero_point = ZeroPointArg(result.zero_point_array->view);
+  }
+  return result;
+}
+
+nb::object item_or_none(nb::handle outputs, int i, int count) {
+  if (outputs.is_none()) return nb::none();
+  if (!PyTuple_Check(outputs.ptr()) || PyTuple_Size(outputs.ptr()) != count) {
+    raise(PyExc_TypeError, "out is not a tuple of " + std::to_string(count) + " arrays (None where one is to be made)");
+  }
+  return nb::borrow(PyTuple_GetItem(outputs.ptr(), i));
+}
+
+}  // namespace planck::python

@@ -1,0 +1,44 @@
+// What Python callers write, as the library's values: names of dtypes and options, granularities, scales and weights.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <string_view>
+
+#include "array.hpp"
+#include "planck/quantize.hpp"
+
+namespace planck::python {
+
+/// "int8", "s8", numpy.int8, numpy.dtype("int8"), torch.int8, ml_dtypes.bfloat16 …
+ElementKind element_named(nb::handle dtype, const char* name);
+
+/// The index of a string among the names that an argument may have.
+int choice_named(nb::handle value, const char* name, std::initializer_list<std::string_view> names);
+
+std::int64_t integer(nb::handle value, const char* name);
+std::int64_t integer_or(nb::handle value, const char* name, std::int64_t when_none);
+
+/// An axis as the plans take it, which refuse one that is out of range.
+int axis_of(nb::handle axis);
+
+/// From `scope`, or where that is None from what else is given: an axis alone is a channel's, a group size a group's.
+Granularity granularity_of(nb::handle scope, nb::handle axis, nb::handle group_size);
+
+/// Scale and zero point of a call, and the arrays that hold them.
+struct QParamArrays {
+  std::optional<Array> scale_array;
+  std::optional<Array> zero_point_array;
+  ScaleArg scale;
+  ZeroPointArg zero_point;
+  std::optional<ElementKind> scale_element;
+};
+
+/// Numbers as they are; arrays of another dtype than the plan takes are converted. `element` is the floats' kind.
+QParamArrays read_qparams(nb::handle scale, nb::handle zero_point, ElementKind element);
+
+/// Item i of a tuple of outputs, or None if there is no tuple.
+nb::object item_or_none(nb::handle outputs, int i, int count);
+
+}  // namespace planck::python

@@ -1,0 +1,51 @@
+// Python arrays as tensor views, without a copy: NumPy arrays, PyTorch tensors, and whatever speaks DLPack.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <string>
+
+#include "planck/tensor.hpp"
+
+namespace planck::python {
+
+namespace nb = nanobind;
+
+/// Sets a Python exception and throws it.
+[[noreturn]] void raise(PyObject* type, const std::string& message);
+
+/// Who makes the outputs that belong to an input.
+enum class Maker { Numpy, Torch };
+
+/// A Python array and the view of its elements.
+struct Array {
+  nb::object object;
+  AnyTensorMut view;
+  Maker maker = Maker::Numpy;
+  bool writable = true;
+  nb::object keeper = {};  ///< holds the memory if the object alone does not
+
+  const Shape& shape() const { return view.shape; }
+  ElementKind element() const { return view.element; }
+};
+
+/// Whether `object` is a number and no array: a Python or NumPy scalar.
+bool is_number(nb::handle object);
+
+/// An input: an array, or what NumPy makes of anything else. `name` is for the message if that fails.
+Array read_array(nb::handle object, const char* name);
+
+/// None, or an input.
+std::optional<Array> read_optional(nb::handle object, const char* name);
+
+/// A new array; with the order of `like`'s dimensions in memory if the shapes agree.
+Array make_array(const Array& like, const Shape& shape, ElementKind element);
+
+/// An output: the caller's array if there is one, or else a new one.
+Array output_array(nb::handle out, const char* name, const Array& like, const Shape& shape, ElementKind element);
+
+/// The same elements as another element kind, copied by the array's own library.
+Array converted(const Array& array, ElementKind element);
+
+}  // namespace planck::python

@@ -1,0 +1,103 @@
+#include "planck/elementwise.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "arguments.hpp"
+#include "array.hpp"
+#include "bindings.hpp"
+#include "run.hpp"
+
+namespace planck::python {
+namespace {
+
+/// NumPy's rule: aligned at the last dimension, an extent of 1 is repeated. What does not fit is left for the plan to
+/// refuse.
+Shape broadcast(const Shape& first, const Shape& second) {
+  const Shape& longer = first.rank() >= second.rank() ? first : second;
+  const Shape& shorter = first.rank() >= second.rank() ? second : first;
+  Shape shape = longer;
+  if (longer.rank() > kMaxRank) return shape;
+  const int before = longer.rank() - shorter.rank();
+  for (int d = 0; d < shorter.rank(); ++d) {
+    if (shape[before + d] == 1) shape[before + d] = shorter[d];
+  }
+  return shape;
+}
+
+/// The weight of a call: a number, or an array.
+struct Weight {
+  double number = 0;
+  std::optional<Array> array;
+
+  explicit Weight(nb::handle object) {
+    if (is_number(object)) {
+      number = PyFloat_AsDouble(object.ptr());
+      if (number == -1.0 && PyErr_Occurred() != nullptr) nb::raise_python_error();
+    } else {
+      array = read_array(object, "weight");
+    }
+  }
+};
+
+BinaryParamDescriptor describe(int kind, const Array& a, const Array& b, const Weight& weight) {
+  BinaryParamDescriptor what;
+  what.kind = static_cast<BinaryKind>(kind);
+  what.shape = broadcast(a.shape(), b.shape());
+  if (weight.array) what.shape = broadcast(what.shape, weight.array->shape());
+  what.element = a.element();
+  what.param = weight.number;
+  if (weight.array) what.weight_shape = weight.array->shape();
+  if (a.shape() != what.shape) what.a_shape = a.shape();
+  if (b.shape() != what.shape) what.b_shape = b.shape();
+  return what;
+}
+
+nb::object binary(int kind, nb::handle a, nb::handle b, nb::handle weight, nb::handle out) {
+  const Array first = read_array(a, "a");
+  const Array second = read_array(b, "b");
+  const Weight w(weight);
+  const BinaryParamDescriptor what = describe(kind, first, second, w);
+  const auto& plan = plan_for<BinaryParamOp>(what);
+  Array y = output_array(out, "out", first, what.shape, what.element);
+  BinaryParamArgs args{first.view, second.view, std::nullopt, y.view};
+  if (w.array) args.weight = w.array->view;
+  run<BinaryParamOp>(plan, args, count(what.shape));
+  return std::move(y.object);
+}
+
+/// (da, db, dw), None for what is not wanted; dw is for a weight that is an array.
+nb::object binary_backward(int kind, nb::handle dy, nb::handle a, nb::handle b, nb::handle weight, bool want_a,
+                           bool want_b, bool want_weight, nb::handle out) {
+  const Array gradient = read_array(dy, "dy");
+  const Array first = read_array(a, "a");
+  const Array second = read_array(b, "b");
+  const Weight w(weight);
+  const BinaryParamDescriptor what = describe(kind, first, second, w);
+  const auto& plan = plan_for<BinaryParamBackwardOp>(what);
+  BinaryParamBackwardArgs args{gradient.view, first.view, second.view, {}, {}, {}, {}};
+  if (w.array) args.weight = w.array->view;
+  nb::object results[3] = {nb::none(), nb::none(), nb::none()};
+  std::optional<Array> made[3];
+  const auto make = [&](int i, const char* name, const Array& like) {
+    made[i] = output_array(item_or_none(out, i, 3), name, like, like.shape(), what.element);
+    results[i] = made[i]->object;
+    return made[i]->view;
+  };
+  if (want_a) args.da = make(0, "out[0]", first);
+  if (want_b) args.db = make(1, "out[1]", second);
+  if (want_weight && w.array) args.dw = make(2, "out[2]", *w.array);
+  run<BinaryParamBackwardOp>(plan, args, count(what.shape));
+  return nb::make_tuple(results[0], results[1], results[2]);
+}
+
+}  // namespace
+
+void bind_elementwise(nb::module_& module) {
+  module.attr("LERP") = static_cast<int>(BinaryKind::Lerp);
+  module.attr("ADD_SCALED") = static_cast<int>(BinaryKind::AddScaled);
+  add_call(module, "binary", &binary);
+  add_call(module, "binary_backward", &binary_backward);
+}
+
+}  // namespace planck::python

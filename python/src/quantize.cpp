@@ -1,0 +1,218 @@
+#include "planck/quantize.hpp"
+
+#include "arguments.hpp"
+#include "array.hpp"
+#include "bindings.hpp"
+#include "run.hpp"
+
+namespace planck::python {
+namespace {
+
+struct CodeRange {
+  std::int64_t low;
+  std::int64_t high;
+};
+
+CodeRange codes_of(ElementKind element) {
+  return element == ElementKind::U8 ? CodeRange{0, 255} : CodeRange{-128, 127};
+}
+
+ScaleForm scale_form_named(nb::handle form) {
+  return static_cast<ScaleForm>(choice_named(form, "scale_form", {"divide", "reciprocal"}));
+}
+
+QuantizeDescriptor quantize_descriptor(const Array& x, const QParamArrays& qparams, nb::handle dtype, nb::handle scope,
+                                       nb::handle axis, nb::handle group_size, nb::handle q_min, nb::handle q_max,
+                                       nb::handle scale_form, bool trust_qparams) {
+  QuantizeDescriptor what;
+  what.shape = x.shape();
+  what.input_element = x.element();
+  what.output_element = element_named(dtype, "dtype");
+  const CodeRange codes = codes_of(what.output_element);
+  what.q_min = integer_or(q_min, "q_min", codes.low);
+  what.q_max = integer_or(q_max, "q_max", codes.high);
+  what.granularity = granularity_of(scope, axis, group_size);
+  what.scale_form = scale_form_named(scale_form);
+  what.scale_element = qparams.scale_element;
+  what.trust_qparams = trust_qparams;
+  return what;
+}
+
+nb::object quantize(nb::handle x, nb::handle scale, nb::handle zero_point, nb::handle dtype, nb::handle scope,
+                    nb::handle axis, nb::handle group_size, nb::handle q_min, nb::handle q_max, nb::handle scale_form,
+                    bool trust_qparams, nb::handle out) {
+  const Array input = read_array(x, "x");
+  const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
+  const auto& plan = plan_for<QuantizeOp>(
+      quantize_descriptor(input, qparams, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams));
+  Array q = output_array(out, "out", input, input.shape(), plan.descriptor().output_element);
+  run<QuantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, q.view}, count(input.shape()));
+  return std::move(q.object);
+}
+
+nb::object quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::handle zero_point, nb::handle dtype,
+                             nb::handle scope, nb::handle axis, nb::handle group_size, nb::handle q_min,
+                             nb::handle q_max, nb::handle scale_form, bool trust_qparams, nb::handle out) {
+  const Array gradient = read_array(dy, "dy");
+  const Array input = read_array(x, "x");
+  const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
+  const auto& plan = plan_for<QuantizeBackwardOp>(
+      quantize_descriptor(input, qparams, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams));
+  Array dx = output_array(out, "out", input, input.shape(), input.element());
+  run<QuantizeBackwardOp>(plan, {input.view, qparams.scale, qparams.zero_point, gradient.view, dx.view},
+                          count(input.shape()));
+  return std::move(dx.object);
+}
+
+nb::object dequantize(nb::handle q, nb::handle scale, nb::handle zero_point, nb::handle dtype, nb::handle scope,
+                      nb::handle axis, nb::handle group_size, bool trust_qparams, nb::handle out) {
+  const Array input = read_array(q, "q");
+  DequantizeDescriptor what;
+  what.shape = input.shape();
+  what.input_element = input.element();
+  what.output_element = element_named(dtype, "dtype");
+  what.granularity = granularity_of(scope, axis, group_size);
+  what.trust_qparams = trust_qparams;
+  const QParamArrays qparams = read_qparams(scale, zero_point, what.output_element);
+  what.scale_element = qparams.scale_element;
+  const auto& plan = plan_for<DequantizeOp>(what);
+  Array x = output_array(out, "out", input, input.shape(), what.output_element);
+  run<DequantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, x.view}, count(input.shape()));
+  return std::move(x.object);
+}
+
+nb::object dequantize_backward(nb::handle dy, nb::handle scale, nb::handle scope, nb::handle axis,
+                               nb::handle group_size, bool trust_qparams, nb::handle out) {
+  const Array gradient = read_array(dy, "dy");
+  DequantizeDescriptor what;
+  what.shape = gradient.shape();
+  what.output_element = gradient.element();
+  what.granularity = granularity_of(scope, axis, group_size);
+  what.trust_qparams = trust_qparams;
+  const QParamArrays qparams = read_qparams(scale, nb::none(), gradient.element());
+  what.scale_element = qparams.scale_element;
+  const auto& plan = plan_for<DequantizeBackwardOp>(what);
+  Array dq = output_array(out, "out", gradient, gradient.shape(), gradient.element());
+  run<DequantizeBackwardOp>(plan, {qparams.scale, gradient.view, dq.view}, count(gradient.shape()));
+  return std::move(dq.object);
+}
+
+FakeQuantizeDescriptor fake_quantize_descriptor(const Array& x, const QParamArrays& qparams, nb::handle q_min,
+                                                nb::handle q_max, nb::handle scope, nb::handle axis,
+                                                nb::handle group_size, nb::handle scale_form, bool trust_qparams) {
+  FakeQuantizeDescriptor what;
+  what.shape = x.shape();
+  what.q_min = integer(q_min, "q_min");
+  what.q_max = integer(q_max, "q_max");
+  what.input_element = x.element();
+  what.granularity = granularity_of(scope, axis, group_size);
+  what.scale_form = scale_form_named(scale_form);
+  what.scale_element = qparams.scale_element;
+  what.trust_qparams = trust_qparams;
+  return what;
+}
+
+nb::object fake_quantize(nb::handle x, nb::handle scale, nb::handle zero_point, nb::handle q_min, nb::handle q_max,
+                         nb::handle scope, nb::handle axis, nb::handle group_size, nb::handle scale_form,
+                         bool trust_qparams, nb::handle out) {
+  const Array input = read_array(x, "x");
+  const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
+  const auto& plan = plan_for<FakeQuantizeOp>(
+      fake_quantize_descriptor(input, qparams, q_min, q_max, scope, axis, group_size, scale_form, trust_qparams));
+  Array y = output_array(out, "out", input, input.shape(), input.element());
+  run<FakeQuantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, y.view}, count(input.shape()));
+  return std::move(y.object);
+}
+
+/// (dx, d_scale, d_zero_point), of which only the first unless `learnable`.
+nb::object fake_quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::handle zero_point,
+                                  nb::handle q_min, nb::handle q_max, nb::handle scope, nb::handle axis,
+                                  nb::handle group_size, nb::handle scale_form, bool trust_qparams, bool learnable,
+                                  double grad_factor, nb::handle out) {
+  const Array gradient = read_array(dy, "dy");
+  const Array input = read_array(x, "x");
+  const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
+  FakeQuantizeDescriptor what =
+      fake_quantize_descriptor(input, qparams, q_min, q_max, scope, axis, group_size, scale_form, trust_qparams);
+  what.learnable = learnable;
+  const auto& plan = plan_for<FakeQuantizeBackwardOp>(what);
+  FakeQuantizeBackwardArgs args{input.view, qparams.scale, qparams.zero_point, gradient.view};
+  args.grad_factor = grad_factor;
+  if (!learnable) {
+    Array dx = output_array(out, "out", input, input.shape(), input.element());
+    args.d_input = dx.view;
+    run<FakeQuantizeBackwardOp>(plan, args, count(input.shape()));
+    return std::move(dx.object);
+  }
+  const Shape shape = qparams_shape(input.shape(), what.granularity);
+  const ElementKind element = what.scale_element.value_or(compute_of(input.element()));
+  Array dx = output_array(item_or_none(out, 0, 3), "out[0]", input, input.shape(), input.element());
+  Array d_scale = output_array(item_or_none(out, 1, 3), "out[1]", input, shape, element);
+  Array d_zero_point = output_array(item_or_none(out, 2, 3), "out[2]", input, shape, element);
+  args.d_input = dx.view;
+  args.d_scale = d_scale.view;
+  args.d_zero_point = d_zero_point.view;
+  run<FakeQuantizeBackwardOp>(plan, args, count(input.shape()));
+  return nb::make_tuple(dx.object, d_scale.object, d_zero_point.object);
+}
+
+/// (q, scale, zero_point, row_sum), None where there is none.
+nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb::handle dtype, nb::handle axis,
+                            nb::handle group_size, nb::handle q_min, nb::handle q_max, bool zero_in_range,
+                            nb::handle nonfinite, nb::handle scale_dtype, bool qparams_only, bool row_sum,
+                            nb::handle out) {
+  const Array input = read_array(x, "x");
+  DynamicRangeQuantizeDescriptor what;
+  what.shape = input.shape();
+  what.input_element = input.element();
+  what.output_element = element_named(dtype, "dtype");
+  what.mode = static_cast<DynamicRangeMode>(choice_named(mode, "mode", {"symmetric", "asymmetric"}));
+  CodeRange codes = codes_of(what.output_element);
+  // As many codes below zero as above.
+  if (what.mode == DynamicRangeMode::Symmetric && what.output_element == ElementKind::S8) codes.low = -127;
+  what.q_min = integer_or(q_min, "q_min", codes.low);
+  what.q_max = integer_or(q_max, "q_max", codes.high);
+  what.scope = granularity_of(scope, axis, group_size);
+  what.scale_element = scale_dtype.is_none() ? compute_of(input.element()) : element_named(scale_dtype, "scale_dtype");
+  what.zero_in_range = zero_in_range;
+  what.nonfinite = static_cast<NonFinite>(choice_named(nonfinite, "nonfinite", {"saturate", "error"}));
+  what.qparams_only = qparams_only;
+  const auto& plan = plan_for<DynamicRangeQuantizeOp>(what);
+
+  constexpr int kOutputs = 4;
+  const Shape shape = qparams_shape(input.shape(), what.scope);
+  Array scale = output_array(item_or_none(out, 1, kOutputs), "out[1]", input, shape, *what.scale_element);
+  Array zero_point = output_array(item_or_none(out, 2, kOutputs), "out[2]", input, shape, ElementKind::S32);
+  DynamicRangeQuantizeArgs args{input.view, scale.view};
+  args.zero_point = zero_point.view;
+  nb::object codes_out = nb::none();
+  nb::object sums_out = nb::none();
+  std::optional<Array> q;
+  std::optional<Array> sums;
+  if (!qparams_only) {
+    q = output_array(item_or_none(out, 0, kOutputs), "out[0]", input, input.shape(), what.output_element);
+    args.output = q->view;
+    codes_out = q->object;
+  }
+  if (row_sum) {
+    sums = output_array(item_or_none(out, 3, kOutputs), "out[3]", input, shape, ElementKind::S32);
+    args.row_sum = sums->view;
+    sums_out = sums->object;
+  }
+  run<DynamicRangeQuantizeOp>(plan, args, count(input.shape()));
+  return nb::make_tuple(codes_out, scale.object, zero_point.object, sums_out);
+}
+
+}  // namespace
+
+void bind_quantize(nb::module_& module) {
+  add_call(module, "quantize", &quantize);
+  add_call(module, "quantize_backward", &quantize_backward);
+  add_call(module, "dequantize", &dequantize);
+  add_call(module, "dequantize_backward", &dequantize_backward);
+  add_call(module, "fake_quantize", &fake_quantize);
+  add_call(module, "fake_quantize_backward", &fake_quantize_backward);
+  add_call(module, "dynamic_quantize", &dynamic_quantize);
+}
+
+}  // namespace planck::python

@@ -1,0 +1,75 @@
+#include "run.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+#include "array.hpp"
+
+namespace planck::python {
+namespace {
+
+std::atomic<int> max_threads{0};
+std::atomic<std::uint64_t> version{0};
+
+void set_num_threads(int threads) {
+  if (threads < 1) raise(PyExc_ValueError, "set_num_threads: " + std::to_string(threads) + " is not at least 1");
+  max_threads = threads;
+  ++version;
+}
+
+nb::str explain(const nb::callable& function, const nb::args& args, const nb::kwargs& kwargs) {
+  const Explanation explanation;
+  const nb::object result = function(*args, **kwargs);
+  if (explanation.text.empty()) raise(PyExc_TypeError, "plan_info: this function runs no plan");
+  return nb::str(explanation.text.c_str());
+}
+
+}  // namespace
+
+Stream current_stream() { return Stream::cpu(max_threads.load(std::memory_order_relaxed)); }
+
+std::uint64_t stream_version() { return version.load(std::memory_order_relaxed); }
+
+Explanation*& Explanation::current() {
+  thread_local Explanation* explanation = nullptr;
+  return explanation;
+}
+
+void raise(const Error& error) {
+  switch (error.kind()) {
+    case ErrorKind::InvalidProblem:
+    case ErrorKind::BufferTooSmall:
+    case ErrorKind::MisalignedOperand:
+      raise(PyExc_ValueError, error.c_str());
+    case ErrorKind::Unsupported:
+      raise(PyExc_NotImplementedError, error.c_str());
+    case ErrorKind::WorkspaceTooSmall:
+    case ErrorKind::BackendFailure:
+      break;
+  }
+  raise(PyExc_RuntimeError, error.c_str());
+}
+
+Workspace borrow_workspace(std::size_t bytes) {
+  if (bytes == 0) return Workspace::none();
+  thread_local std::unique_ptr<std::byte[]> memory;
+  thread_local std::size_t size = 0;
+  if (size < bytes) {
+    memory.reset();
+    size = 0;
+    memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    size = bytes;
+  }
+  return {memory.get(), bytes};
+}
+
+void bind_run(nb::module_& module) {
+  module.def("set_num_threads", &set_num_threads);
+  module.def("get_num_threads", [] { return current_stream().threads(); });
+  module.def("explain", &explain);
+}
+
+}  // namespace planck::python

@@ -1,0 +1,101 @@
+// Plans behind Python calls: found again for the same problem, run with borrowed workspace, errors as exceptions.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planck/plan.hpp"
+
+namespace planck::python {
+
+namespace nb = nanobind;
+
+/// Where calls run: the executor and the number of threads that the user chose.
+Stream current_stream();
+/// Changes with every change of current_stream().
+std::uint64_t stream_version();
+
+/// ValueError, NotImplementedError or RuntimeError with the library's message.
+[[noreturn]] void raise(const Error& error);
+
+/// Bytes of this thread that the next call may use too.
+Workspace borrow_workspace(std::size_t bytes);
+
+/// While one lives in a thread, calls of that thread choose a plan and note its name instead of running.
+class Explanation {
+ public:
+  Explanation() : outer_(current()) { current() = this; }
+  ~Explanation() { current() = outer_; }
+  Explanation(const Explanation&) = delete;
+  Explanation& operator=(const Explanation&) = delete;
+
+  static Explanation*& current();
+  std::string text;
+
+ private:
+  Explanation* outer_;
+};
+
+/// The plan for a descriptor. Valid until this thread asks for another one of the same operation.
+template <class Op>
+const Plan<Op>& plan_for(const typename Op::Descriptor& descriptor) {
+  struct Entry {
+    std::uint64_t version;
+    Plan<Op> plan;
+  };
+  constexpr std::size_t kKept = 64;
+  thread_local std::vector<Entry> kept;
+  thread_local std::size_t last = 0;
+
+  const std::uint64_t version = stream_version();
+  const auto fits = [&](const Entry& entry) {
+    return entry.version == version && entry.plan.descriptor() == descriptor;
+  };
+  if (last < kept.size() && fits(kept[last])) return kept[last].plan;
+  if (const auto found = std::find_if(kept.begin(), kept.end(), fits); found != kept.end()) {
+    last = static_cast<std::size_t>(found - kept.begin());
+    return found->plan;
+  }
+  const Result<Plan<Op>> plan = Plan<Op>::select(current_stream(), descriptor);
+  if (!plan) raise(plan.error());
+  if (kept.size() < kKept) {
+    last = kept.size();
+    kept.push_back({version, *plan});
+  } else {
+    last = (last + 1) % kKept;
+    kept[last] = {version, *plan};
+  }
+  return kept[last].plan;
+}
+
+/// Runs a plan; without the interpreter's lock if that is worth its price. `elements` is about how many there are.
+template <class Op>
+void run(const Plan<Op>& plan, const typename Op::Args& args, std::int64_t elements) {
+  if (Explanation* explanation = Explanation::current()) {
+    explanation->text = to_string(plan.sku());
+    return;
+  }
+  constexpr std::int64_t kKeepLock = 4096;
+  const Workspace workspace = borrow_workspace(plan.workspace_size());
+  const Stream stream = current_stream();
+  const Result<void> done = [&] {
+    if (elements <= kKeepLock) return plan.run(stream, workspace, args);
+    const nb::gil_scoped_release unlocked;
+    return plan.run(stream, workspace, args);
+  }();
+  if (!done) raise(done.error());
+}
+
+inline std::int64_t count(const Shape& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : shape) elements *= extent;
+  return elements;
+}
+
+void bind_run(nb::module_& module);
+
+}  // namespace planck::python

@@ -361,10 +361,16 @@ class Torch {
     if (is_true(object.attr(nb::handle(is_neg_))())) {
       raise(PyExc_NotImplementedError, std::string(name) + " is a lazily negated view: call resolve_neg() on it first");
     }
+    return seen(object, name);
+  }
+
+  /// The view of a tensor of which nothing needs to be asked.
+  Array seen(nb::handle object, const char* name) const {
     if (api_ == nullptr) {
       // DLPack asks for a tensor that needs no gradient, whatever the mode.
       Array array = see_dlpack(object.attr("detach")(), name);
       array.maker = Maker::Torch;
+      array.object = nb::borrow(object);
       return array;
     }
     dlpack::Tensor tensor{};
@@ -372,22 +378,22 @@ class Torch {
     return {nb::borrow(object), view_of(tensor, name, object), Maker::Torch, true};
   }
 
-  Array make(const Array* like, const Shape& shape, ElementKind element) const {
-    nb::object object;
-    nb::object dtype = dtype_of(element);
-    if (like != nullptr && like->maker == Maker::Torch) {
-      object = like->element() == element ? nb::borrow(empty_like_)(like->object)
-                                          : nb::borrow(empty_like_)(like->object, nb::arg("dtype") = dtype);
-    } else {
-      nb::list extents;
-      for (const std::int64_t extent : shape) extents.append(extent);
-      object = nb::borrow(empty_)(extents, nb::arg("dtype") = dtype);
-    }
-    return see(object, "out");
+  Array make_like(const Array& like, ElementKind element) const {
+    nb::object object = like.element() == element
+                            ? nb::borrow(empty_like_)(like.object)
+                            : nb::borrow(empty_like_)(like.object, nb::arg("dtype") = dtype_of(element));
+    return seen(object, "out");
+  }
+
+  Array make(const Shape& shape, ElementKind element) const {
+    nb::list extents;
+    for (const std::int64_t extent : shape) extents.append(extent);
+    // Whatever default device the user has set.
+    return seen(nb::borrow(empty_)(extents, nb::arg("dtype") = dtype_of(element), nb::arg("device") = "cpu"), "out");
   }
 
   Array convert(const Array& array, ElementKind element) const {
-    return see(array.object.attr("to")(dtype_of(element)), "tensor");
+    return seen(array.object.attr("to")(dtype_of(element)), "tensor");
   }
 
   /// Says to autograd that the tensor was written.
@@ -447,6 +453,17 @@ std::optional<Array> see(nb::handle object, const char* name) {
   return std::nullopt;
 }
 
+/// An output that the caller brought.
+Array callers_output(nb::handle out, const char* name) {
+  std::optional<Array> array = see(out, name);
+  if (!array) {
+    raise(PyExc_TypeError, std::string(name) + " is a " + text_of(nb::type_name(out.type())) + ", not an array");
+  }
+  if (!array->writable) raise(PyExc_ValueError, std::string(name) + " is read-only");
+  if (array->maker == Maker::Torch) Torch::get()->touch(out);
+  return *std::move(array);
+}
+
 }  // namespace
 
 void raise(PyObject* type, const std::string& message) {
@@ -469,21 +486,15 @@ std::optional<Array> read_optional(nb::handle object, const char* name) {
   return read_array(object, name);
 }
 
-Array make_array(const Array& like, const Shape& shape, ElementKind element) {
-  const Array* same_shape = shape == like.shape() && shape.rank() <= kMaxRank ? &like : nullptr;
-  return like.maker == Maker::Torch ? Torch::get()->make(same_shape, shape, element)
-                                    : Numpy::get().make(same_shape, shape, element);
+Array output_like(nb::handle out, const char* name, const Array& like, ElementKind element) {
+  if (!out.is_none()) return callers_output(out, name);
+  return like.maker == Maker::Torch ? Torch::get()->make_like(like, element)
+                                    : Numpy::get().make(&like, like.shape(), element);
 }
 
-Array output_array(nb::handle out, const char* name, const Array& like, const Shape& shape, ElementKind element) {
-  if (out.is_none()) return make_array(like, shape, element);
-  std::optional<Array> array = see(out, name);
-  if (!array)
-    raise(PyExc_TypeError,
-          std::string(name) + " is a " + nb::cast<std::string>(nb::str(nb::type_name(out.type()))) + ", not an array");
-  if (!array->writable) raise(PyExc_ValueError, std::string(name) + " is read-only");
-  if (array->maker == Maker::Torch) Torch::get()->touch(out);
-  return *std::move(array);
+Array output_array(nb::handle out, const char* name, Maker maker, const Shape& shape, ElementKind element) {
+  if (!out.is_none()) return callers_output(out, name);
+  return maker == Maker::Torch ? Torch::get()->make(shape, element) : Numpy::get().make(nullptr, shape, element);
 }
 
 Array converted(const Array& array, ElementKind element) {

@@ -39,11 +39,12 @@ Array read_array(nb::handle object, const char* name);
 /// None, or an input.
 std::optional<Array> read_optional(nb::handle object, const char* name);
 
-/// A new array; with the order of `like`'s dimensions in memory if the shapes agree.
-Array make_array(const Array& like, const Shape& shape, ElementKind element);
+/// An output of the shape of `like`: the caller's array if there is one, or else a new one with the dimensions in the
+/// same order in memory.
+Array output_like(nb::handle out, const char* name, const Array& like, ElementKind element);
 
-/// An output: the caller's array if there is one, or else a new one.
-Array output_array(nb::handle out, const char* name, const Array& like, const Shape& shape, ElementKind element);
+/// An output of another shape: the caller's array if there is one, or else a new row-major one.
+Array output_array(nb::handle out, const char* name, Maker maker, const Shape& shape, ElementKind element);
 
 /// The same elements as another element kind, copied by the array's own library.
 Array converted(const Array& array, ElementKind element);

@@ -59,7 +59,8 @@ nb::object binary(int kind, nb::handle a, nb::handle b, nb::handle weight, nb::h
   const Weight w(weight);
   const BinaryParamDescriptor what = describe(kind, first, second, w);
   const auto& plan = plan_for<BinaryParamOp>(what);
-  Array y = output_array(out, "out", first, what.shape, what.element);
+  Array y = first.shape() == what.shape ? output_like(out, "out", first, what.element)
+                                        : output_array(out, "out", first.maker, what.shape, what.element);
   BinaryParamArgs args{first.view, second.view, std::nullopt, y.view};
   if (w.array) args.weight = w.array->view;
   run<BinaryParamOp>(plan, args, count(what.shape));
@@ -80,7 +81,7 @@ nb::object binary_backward(int kind, nb::handle dy, nb::handle a, nb::handle b, 
   nb::object results[3] = {nb::none(), nb::none(), nb::none()};
   std::optional<Array> made[3];
   const auto make = [&](int i, const char* name, const Array& like) {
-    made[i] = output_array(item_or_none(out, i, 3), name, like, like.shape(), what.element);
+    made[i] = output_like(item_or_none(out, i, 3), name, like, what.element);
     results[i] = made[i]->object;
     return made[i]->view;
   };

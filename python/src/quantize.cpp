@@ -45,7 +45,7 @@ nb::object quantize(nb::handle x, nb::handle scale, nb::handle zero_point, nb::h
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
   const auto& plan = plan_for<QuantizeOp>(
       quantize_descriptor(input, qparams, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams));
-  Array q = output_array(out, "out", input, input.shape(), plan.descriptor().output_element);
+  Array q = output_like(out, "out", input, plan.descriptor().output_element);
   run<QuantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, q.view}, count(input.shape()));
   return std::move(q.object);
 }
@@ -58,7 +58,7 @@ nb::object quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
   const auto& plan = plan_for<QuantizeBackwardOp>(
       quantize_descriptor(input, qparams, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams));
-  Array dx = output_array(out, "out", input, input.shape(), input.element());
+  Array dx = output_like(out, "out", input, input.element());
   run<QuantizeBackwardOp>(plan, {input.view, qparams.scale, qparams.zero_point, gradient.view, dx.view},
                           count(input.shape()));
   return std::move(dx.object);
@@ -76,7 +76,7 @@ nb::object dequantize(nb::handle q, nb::handle scale, nb::handle zero_point, nb:
   const QParamArrays qparams = read_qparams(scale, zero_point, what.output_element);
   what.scale_element = qparams.scale_element;
   const auto& plan = plan_for<DequantizeOp>(what);
-  Array x = output_array(out, "out", input, input.shape(), what.output_element);
+  Array x = output_like(out, "out", input, what.output_element);
   run<DequantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, x.view}, count(input.shape()));
   return std::move(x.object);
 }
@@ -92,7 +92,7 @@ nb::object dequantize_backward(nb::handle dy, nb::handle scale, nb::handle scope
   const QParamArrays qparams = read_qparams(scale, nb::none(), gradient.element());
   what.scale_element = qparams.scale_element;
   const auto& plan = plan_for<DequantizeBackwardOp>(what);
-  Array dq = output_array(out, "out", gradient, gradient.shape(), gradient.element());
+  Array dq = output_like(out, "out", gradient, gradient.element());
   run<DequantizeBackwardOp>(plan, {qparams.scale, gradient.view, dq.view}, count(gradient.shape()));
   return std::move(dq.object);
 }
@@ -119,7 +119,7 @@ nb::object fake_quantize(nb::handle x, nb::handle scale, nb::handle zero_point, 
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
   const auto& plan = plan_for<FakeQuantizeOp>(
       fake_quantize_descriptor(input, qparams, q_min, q_max, scope, axis, group_size, scale_form, trust_qparams));
-  Array y = output_array(out, "out", input, input.shape(), input.element());
+  Array y = output_like(out, "out", input, input.element());
   run<FakeQuantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, y.view}, count(input.shape()));
   return std::move(y.object);
 }
@@ -139,16 +139,16 @@ nb::object fake_quantize_backward(nb::handle dy, nb::handle x, nb::handle scale,
   FakeQuantizeBackwardArgs args{input.view, qparams.scale, qparams.zero_point, gradient.view};
   args.grad_factor = grad_factor;
   if (!learnable) {
-    Array dx = output_array(out, "out", input, input.shape(), input.element());
+    Array dx = output_like(out, "out", input, input.element());
     args.d_input = dx.view;
     run<FakeQuantizeBackwardOp>(plan, args, count(input.shape()));
     return std::move(dx.object);
   }
   const Shape shape = qparams_shape(input.shape(), what.granularity);
   const ElementKind element = what.scale_element.value_or(compute_of(input.element()));
-  Array dx = output_array(item_or_none(out, 0, 3), "out[0]", input, input.shape(), input.element());
-  Array d_scale = output_array(item_or_none(out, 1, 3), "out[1]", input, shape, element);
-  Array d_zero_point = output_array(item_or_none(out, 2, 3), "out[2]", input, shape, element);
+  Array dx = output_like(item_or_none(out, 0, 3), "out[0]", input, input.element());
+  Array d_scale = output_array(item_or_none(out, 1, 3), "out[1]", input.maker, shape, element);
+  Array d_zero_point = output_array(item_or_none(out, 2, 3), "out[2]", input.maker, shape, element);
   args.d_input = dx.view;
   args.d_scale = d_scale.view;
   args.d_zero_point = d_zero_point.view;
@@ -181,8 +181,8 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
 
   constexpr int kOutputs = 4;
   const Shape shape = qparams_shape(input.shape(), what.scope);
-  Array scale = output_array(item_or_none(out, 1, kOutputs), "out[1]", input, shape, *what.scale_element);
-  Array zero_point = output_array(item_or_none(out, 2, kOutputs), "out[2]", input, shape, ElementKind::S32);
+  Array scale = output_array(item_or_none(out, 1, kOutputs), "out[1]", input.maker, shape, *what.scale_element);
+  Array zero_point = output_array(item_or_none(out, 2, kOutputs), "out[2]", input.maker, shape, ElementKind::S32);
   DynamicRangeQuantizeArgs args{input.view, scale.view};
   args.zero_point = zero_point.view;
   nb::object codes_out = nb::none();
@@ -190,12 +190,12 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
   std::optional<Array> q;
   std::optional<Array> sums;
   if (!qparams_only) {
-    q = output_array(item_or_none(out, 0, kOutputs), "out[0]", input, input.shape(), what.output_element);
+    q = output_like(item_or_none(out, 0, kOutputs), "out[0]", input, what.output_element);
     args.output = q->view;
     codes_out = q->object;
   }
   if (row_sum) {
-    sums = output_array(item_or_none(out, 3, kOutputs), "out[3]", input, shape, ElementKind::S32);
+    sums = output_array(item_or_none(out, 3, kOutputs), "out[3]", input.maker, shape, ElementKind::S32);
     args.row_sum = sums->view;
     sums_out = sums->object;
   }

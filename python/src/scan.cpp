@@ -30,7 +30,7 @@ ScanTies ties_named(nb::handle ties) { return static_cast<ScanTies>(choice_named
 nb::object scan(int kind, nb::handle x, nb::handle axis, bool reverse, bool exclusive, nb::handle out) {
   const Array input = read_array(x, "x");
   const auto& plan = plan_for<ScanOp>(describe(kind, input, axis, reverse, exclusive));
-  Array y = output_array(out, "out", input, input.shape(), input.element());
+  Array y = output_like(out, "out", input, input.element());
   run<ScanOp>(plan, {input.view, y.view, std::nullopt}, count(input.shape()));
   return std::move(y.object);
 }
@@ -43,12 +43,12 @@ nb::object extremum(int kind, nb::handle x, nb::handle axis, bool reverse, nb::h
   what.ties = ties_named(ties);
   if (!index_dtype.is_none()) what.index_element = element_named(index_dtype, "index_dtype");
   const auto& plan = plan_for<ScanOp>(what);
-  const Array y = output_array(item_or_none(out, 0, 2), "out[0]", input, input.shape(), input.element());
+  const Array y = output_like(item_or_none(out, 0, 2), "out[0]", input, input.element());
   if (!what.index_element) {
     run<ScanOp>(plan, {input.view, y.view, std::nullopt}, count(input.shape()));
     return nb::make_tuple(y.object, nb::none());
   }
-  const Array indices = output_array(item_or_none(out, 1, 2), "out[1]", input, input.shape(), *what.index_element);
+  const Array indices = output_like(item_or_none(out, 1, 2), "out[1]", input, *what.index_element);
   run<ScanOp>(plan, {input.view, y.view, indices.view}, count(input.shape()));
   return nb::make_tuple(y.object, indices.object);
 }
@@ -64,7 +64,7 @@ nb::object scan_backward(int kind, nb::handle dy, nb::handle x, nb::handle y, nb
   what.ties = ties_named(ties);
   if (winners) what.index_element = winners->element();
   const auto& plan = plan_for<ScanBackwardOp>(what);
-  Array dx = output_array(out, "out", gradient, gradient.shape(), gradient.element());
+  Array dx = output_like(out, "out", gradient, gradient.element());
   run<ScanBackwardOp>(plan, {gradient.view, dx.view, view_of(input), view_of(result), view_of(winners)},
                       count(gradient.shape()));
   return std::move(dx.object);
@@ -100,7 +100,7 @@ nb::object linear_recurrence(nb::handle a, nb::handle b, nb::handle axis, nb::ha
   const std::optional<Array> state = read_optional(initial, "initial");
   const LinearRecurrenceDescriptor what = describe_recurrence(factors, axis, reverse, state.has_value());
   const auto& plan = plan_for<LinearRecurrenceOp>(what);
-  Array h = output_array(out, "out", factors, factors.shape(), factors.element());
+  Array h = output_like(out, "out", factors, factors.element());
   LinearRecurrenceArgs args{factors.view, terms.view, std::nullopt, h.view};
   if (state) args.initial = with_axis(state->view, what.axis, what.shape.rank());
   run<LinearRecurrenceOp>(plan, args, count(factors.shape()));
@@ -116,15 +116,15 @@ nb::object linear_recurrence_backward(nb::handle dh, nb::handle a, nb::handle h,
   const std::optional<Array> state = read_optional(initial, "initial");
   const LinearRecurrenceDescriptor what = describe_recurrence(factors, axis, reverse, state.has_value());
   const auto& plan = plan_for<LinearRecurrenceBackwardOp>(what);
-  const Array da = output_array(item_or_none(out, 0, 3), "out[0]", factors, factors.shape(), factors.element());
-  const Array db = output_array(item_or_none(out, 1, 3), "out[1]", factors, factors.shape(), factors.element());
+  const Array da = output_like(item_or_none(out, 0, 3), "out[0]", factors, factors.element());
+  const Array db = output_like(item_or_none(out, 1, 3), "out[1]", factors, factors.element());
   LinearRecurrenceBackwardArgs args{gradient.view, factors.view, states.view, std::nullopt, da.view, db.view, {}};
   nb::object d_initial = nb::none();
   std::optional<Array> d_state;
   if (state) {
     const int rank = what.shape.rank();
     args.initial = with_axis(state->view, what.axis, rank);
-    d_state = output_array(item_or_none(out, 2, 3), "out[2]", *state, state->shape(), factors.element());
+    d_state = output_like(item_or_none(out, 2, 3), "out[2]", *state, factors.element());
     args.d_initial = with_axis(d_state->view, what.axis, rank);
     d_initial = d_state->object;
   }

@@ -1,0 +1,29 @@
+"""Planck for PyTorch: the same operations with torch's names, gradients, `torch.compile` and modules.
+
+Functions take CPU tensors. Each is registered as `torch.ops.planck.*` with a fake and gradients.
+
+>>> import torch, planck.torch
+>>> planck.torch.cumsum(torch.ones(3), 0)
+tensor([1., 2., 3.])
+"""
+
+from planck.torch._functions import (
+    DynamicQuantized,
+    Extrema,
+    add_scaled,
+    cummax,
+    cummin,
+    cumprod,
+    cumsum,
+    dequantize,
+    dynamic_quantize,
+    fake_quantize,
+    fake_quantize_learnable,
+    lerp,
+    linear_recurrence,
+    logcumsumexp,
+    quantize,
+)
+from planck.torch._modules import DynamicQuantize, FakeQuantize
+
+__all__ = [name for name in dir() if not name.startswith("_")]

@@ -24,7 +24,7 @@ def lerp(a: ArrayT, b: ArrayT, weight: Any, *, out: ArrayT | None = None) -> Arr
     >>> planck.lerp(np.array([0.0, 10.0]), np.array([1.0, 20.0]), 0.25)
     array([ 0.25, 12.5 ])
     """
-    return _core.binary(_core.LERP, a, b, weight, out)  # type: ignore[no-any-return]
+    return _core.binary(_core.LERP, a, b, weight, out)
 
 
 def lerp_backward(dy: ArrayT, a: ArrayT, b: ArrayT, weight: Any, *, out: tuple[Any, Any, Any] | None = None) -> BinaryGradients:
@@ -43,7 +43,7 @@ def add_scaled(a: ArrayT, b: ArrayT, alpha: Any, *, out: ArrayT | None = None) -
     >>> planck.add_scaled(np.array([1.0, 2.0]), np.array([10.0, 20.0]), 0.5)
     array([ 6., 12.])
     """
-    return _core.binary(_core.ADD_SCALED, a, b, alpha, out)  # type: ignore[no-any-return]
+    return _core.binary(_core.ADD_SCALED, a, b, alpha, out)
 
 
 def add_scaled_backward(dy: ArrayT, a: ArrayT, b: ArrayT, alpha: Any, *, out: tuple[Any, Any, Any] | None = None) -> BinaryGradients:

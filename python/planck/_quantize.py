@@ -50,7 +50,7 @@ def quantize_backward(dy: ArrayT, x: ArrayT, scale: Any, zero_point: Any = 0, *,
     >>> planck.quantize_backward(np.ones(3), np.array([-1.0, 0.26, 9.0]), 0.5, q_max=10)
     array([2., 2., 0.])
     """
-    return _core.quantize_backward(dy, x, scale, zero_point, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams, out)  # type: ignore[no-any-return]
+    return _core.quantize_backward(dy, x, scale, zero_point, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams, out)
 
 
 def dequantize(q: Any, scale: Any, zero_point: Any = 0, *, dtype: DType = "float32", scope: Scope | None = None, axis: int | None = None, group_size: int | None = None, trust_qparams: bool = False, out: Any = None) -> Any:
@@ -68,7 +68,7 @@ def dequantize_backward(dy: ArrayT, scale: Any, *, scope: Scope | None = None, a
     >>> planck.dequantize_backward(np.ones(3), 0.5)
     array([0.5, 0.5, 0.5])
     """
-    return _core.dequantize_backward(dy, scale, scope, axis, group_size, trust_qparams, out)  # type: ignore[no-any-return]
+    return _core.dequantize_backward(dy, scale, scope, axis, group_size, trust_qparams, out)
 
 
 def fake_quantize(x: ArrayT, scale: Any, zero_point: Any = 0, *, q_min: int = -128, q_max: int = 127, scope: Scope | None = None, axis: int | None = None, group_size: int | None = None, scale_form: ScaleForm = "divide", trust_qparams: bool = False, out: ArrayT | None = None) -> ArrayT:
@@ -79,7 +79,7 @@ def fake_quantize(x: ArrayT, scale: Any, zero_point: Any = 0, *, q_min: int = -1
     >>> planck.fake_quantize(np.array([-1.3, 0.26, 9.0]), 0.5, q_min=-8, q_max=7)
     array([-1.5,  0.5,  3.5])
     """
-    return _core.fake_quantize(x, scale, zero_point, q_min, q_max, scope, axis, group_size, scale_form, trust_qparams, out)  # type: ignore[no-any-return]
+    return _core.fake_quantize(x, scale, zero_point, q_min, q_max, scope, axis, group_size, scale_form, trust_qparams, out)
 
 
 def fake_quantize_backward(dy: ArrayT, x: ArrayT, scale: Any, zero_point: Any = 0, *, q_min: int = -128, q_max: int = 127, scope: Scope | None = None, axis: int | None = None, group_size: int | None = None, scale_form: ScaleForm = "divide", trust_qparams: bool = False, out: ArrayT | None = None) -> ArrayT:
@@ -88,7 +88,7 @@ def fake_quantize_backward(dy: ArrayT, x: ArrayT, scale: Any, zero_point: Any = 
     >>> planck.fake_quantize_backward(np.ones(3), np.array([-1.3, 0.26, 9.0]), 0.5, q_min=-8, q_max=7)
     array([1., 1., 0.])
     """
-    return _core.fake_quantize_backward(dy, x, scale, zero_point, q_min, q_max, scope, axis, group_size, scale_form, trust_qparams, False, 1.0, out)  # type: ignore[no-any-return]
+    return _core.fake_quantize_backward(dy, x, scale, zero_point, q_min, q_max, scope, axis, group_size, scale_form, trust_qparams, False, 1.0, out)
 
 
 def fake_quantize_learnable_backward(dy: Any, x: Any, scale: Any, zero_point: Any = 0, *, q_min: int = -128, q_max: int = 127, scope: Scope | None = None, axis: int | None = None, group_size: int | None = None, scale_form: ScaleForm = "divide", trust_qparams: bool = False, grad_factor: float = 1.0, out: tuple[Any, Any, Any] | None = None) -> LearnableGradients:

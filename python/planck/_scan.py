@@ -35,7 +35,7 @@ def cumsum(x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool 
     >>> planck.cumsum(np.array([1.0, 2.0, 3.0]), reverse=True, exclusive=True)
     array([5., 3., 0.])
     """
-    return _core.scan(_core.CUMSUM, x, axis, reverse, exclusive, out)  # type: ignore[no-any-return]
+    return _core.scan(_core.CUMSUM, x, axis, reverse, exclusive, out)
 
 
 def cumsum_backward(dy: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None) -> ArrayT:
@@ -44,7 +44,7 @@ def cumsum_backward(dy: ArrayT, axis: int = -1, *, reverse: bool = False, exclus
     >>> planck.cumsum_backward(np.array([1.0, 1.0, 1.0]))
     array([3., 2., 1.])
     """
-    return _core.scan_backward(_core.CUMSUM, dy, None, None, None, axis, reverse, exclusive, "first", out)  # type: ignore[no-any-return]
+    return _core.scan_backward(_core.CUMSUM, dy, None, None, None, axis, reverse, exclusive, "first", out)
 
 
 def cumprod(x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None) -> ArrayT:
@@ -53,7 +53,7 @@ def cumprod(x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool
     >>> planck.cumprod(np.array([2.0, 3.0, 4.0]))
     array([ 2.,  6., 24.])
     """
-    return _core.scan(_core.CUMPROD, x, axis, reverse, exclusive, out)  # type: ignore[no-any-return]
+    return _core.scan(_core.CUMPROD, x, axis, reverse, exclusive, out)
 
 
 def cumprod_backward(dy: ArrayT, x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None) -> ArrayT:
@@ -63,7 +63,7 @@ def cumprod_backward(dy: ArrayT, x: ArrayT, axis: int = -1, *, reverse: bool = F
     >>> planck.cumprod_backward(np.array([1.0, 1.0, 1.0]), np.array([2.0, 0.0, 4.0]))
     array([ 1., 10.,  0.])
     """
-    return _core.scan_backward(_core.CUMPROD, dy, x, None, None, axis, reverse, exclusive, "first", out)  # type: ignore[no-any-return]
+    return _core.scan_backward(_core.CUMPROD, dy, x, None, None, axis, reverse, exclusive, "first", out)
 
 
 def logcumsumexp(x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None) -> ArrayT:
@@ -73,7 +73,7 @@ def logcumsumexp(x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive:
     >>> planck.logcumsumexp(np.array([1000.0, 1000.0])) - 1000.0
     array([0.        , 0.69314718])
     """
-    return _core.scan(_core.LOGCUMSUMEXP, x, axis, reverse, exclusive, out)  # type: ignore[no-any-return]
+    return _core.scan(_core.LOGCUMSUMEXP, x, axis, reverse, exclusive, out)
 
 
 def logcumsumexp_backward(dy: ArrayT, x: ArrayT, y: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None) -> ArrayT:
@@ -83,7 +83,7 @@ def logcumsumexp_backward(dy: ArrayT, x: ArrayT, y: ArrayT, axis: int = -1, *, r
     >>> planck.logcumsumexp_backward(np.ones(2), x, planck.logcumsumexp(x))
     array([1.5, 0.5])
     """
-    return _core.scan_backward(_core.LOGCUMSUMEXP, dy, x, y, None, axis, reverse, exclusive, "first", out)  # type: ignore[no-any-return]
+    return _core.scan_backward(_core.LOGCUMSUMEXP, dy, x, y, None, axis, reverse, exclusive, "first", out)
 
 
 def cummax(x: Any, axis: int = -1, *, reverse: bool = False, ties: Ties = "first", index_dtype: DType | None = "int64", out: tuple[Any, Any] | None = None) -> Extrema:
@@ -104,7 +104,7 @@ def cummax_backward(dy: ArrayT, x: ArrayT | None = None, *, indices: Any = None,
     >>> planck.cummax_backward(np.ones(4), np.array([1.0, 3.0, 2.0, 3.0]))
     array([1., 3., 0., 0.])
     """
-    return _core.scan_backward(_core.CUMMAX, dy, x, None, indices, axis, reverse, False, ties, out)  # type: ignore[no-any-return]
+    return _core.scan_backward(_core.CUMMAX, dy, x, None, indices, axis, reverse, False, ties, out)
 
 
 def cummin(x: Any, axis: int = -1, *, reverse: bool = False, ties: Ties = "first", index_dtype: DType | None = "int64", out: tuple[Any, Any] | None = None) -> Extrema:
@@ -122,7 +122,7 @@ def cummin_backward(dy: ArrayT, x: ArrayT | None = None, *, indices: Any = None,
     >>> planck.cummin_backward(np.ones(3), indices=np.array([0, 1, 1]))
     array([1., 2., 0.])
     """
-    return _core.scan_backward(_core.CUMMIN, dy, x, None, indices, axis, reverse, False, ties, out)  # type: ignore[no-any-return]
+    return _core.scan_backward(_core.CUMMIN, dy, x, None, indices, axis, reverse, False, ties, out)
 
 
 def linear_recurrence(a: ArrayT, b: ArrayT, axis: int = -1, *, initial: ArrayT | None = None, reverse: bool = False, out: ArrayT | None = None) -> ArrayT:
@@ -132,7 +132,7 @@ def linear_recurrence(a: ArrayT, b: ArrayT, axis: int = -1, *, initial: ArrayT |
     >>> planck.linear_recurrence(np.array([0.5, 0.5, 0.5]), np.array([1.0, 1.0, 1.0]))
     array([1.  , 1.5 , 1.75])
     """
-    return _core.linear_recurrence(a, b, axis, initial, reverse, out)  # type: ignore[no-any-return]
+    return _core.linear_recurrence(a, b, axis, initial, reverse, out)
 
 
 def linear_recurrence_backward(dh: ArrayT, a: ArrayT, h: ArrayT, axis: int = -1, *, initial: ArrayT | None = None, reverse: bool = False, out: tuple[Any, Any, Any] | None = None) -> RecurrenceGradients:

@@ -101,7 +101,7 @@ def cumsum(x: Tensor, dim: int, *, reverse: bool = False, exclusive: bool = Fals
     >>> planck.torch.cumsum(torch.tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 3., 6.])
     """
-    return _cumsum((x,), (dim, reverse, exclusive))  # type: ignore[no-any-return]
+    return _cumsum((x,), (dim, reverse, exclusive))
 
 
 def cumprod(x: Tensor, dim: int, *, reverse: bool = False, exclusive: bool = False) -> Tensor:
@@ -112,7 +112,7 @@ def cumprod(x: Tensor, dim: int, *, reverse: bool = False, exclusive: bool = Fal
     >>> x.grad
     tensor([ 1., 10.,  0.])
     """
-    return _cumprod((x,), (dim, reverse, exclusive))  # type: ignore[no-any-return]
+    return _cumprod((x,), (dim, reverse, exclusive))
 
 
 def logcumsumexp(x: Tensor, dim: int, *, reverse: bool = False, exclusive: bool = False) -> Tensor:
@@ -121,7 +121,7 @@ def logcumsumexp(x: Tensor, dim: int, *, reverse: bool = False, exclusive: bool 
     >>> planck.torch.logcumsumexp(torch.tensor([1000.0, 1000.0]), 0)
     tensor([1000.0000, 1000.6932])
     """
-    return _logcumsumexp((x,), (dim, reverse, exclusive))  # type: ignore[no-any-return]
+    return _logcumsumexp((x,), (dim, reverse, exclusive))
 
 
 def cummax(x: Tensor, dim: int, *, reverse: bool = False) -> Extrema:
@@ -149,7 +149,7 @@ def linear_recurrence(a: Tensor, b: Tensor, dim: int = -1, *, initial: Tensor | 
     >>> planck.torch.linear_recurrence(torch.tensor([0.5, 0.5, 0.5]), torch.tensor([1.0, 1.0, 1.0]))
     tensor([1.0000, 1.5000, 1.7500])
     """
-    return _linear_recurrence((a, b, initial), (dim, reverse))  # type: ignore[no-any-return]
+    return _linear_recurrence((a, b, initial), (dim, reverse))
 
 
 # Parameterised binary operations.
@@ -182,8 +182,8 @@ def lerp(a: Tensor, b: Tensor, weight: Tensor | float) -> Tensor:
     tensor([ 0.2500, 12.5000])
     """
     if isinstance(weight, Tensor):
-        return _lerp((a, b, weight), ())  # type: ignore[no-any-return]
-    return _lerp_scalar((a, b), (weight,))  # type: ignore[no-any-return]
+        return _lerp((a, b, weight), ())
+    return _lerp_scalar((a, b), (weight,))
 
 
 def add_scaled(a: Tensor, b: Tensor, alpha: Tensor | float) -> Tensor:
@@ -193,8 +193,8 @@ def add_scaled(a: Tensor, b: Tensor, alpha: Tensor | float) -> Tensor:
     tensor([ 6., 12.])
     """
     if isinstance(alpha, Tensor):
-        return _add_scaled((a, b, alpha), ())  # type: ignore[no-any-return]
-    return _add_scaled_scalar((a, b), (alpha,))  # type: ignore[no-any-return]
+        return _add_scaled((a, b, alpha), ())
+    return _add_scaled_scalar((a, b), (alpha,))
 
 
 # Quantisation.
@@ -223,7 +223,7 @@ _dynamic_quantize = Operation("dynamic_quantize")
 _dynamic_qparams = Operation("dynamic_qparams")
 
 
-def _scope_of(scope: Scope | None, dim: int | None, group_size: int | None) -> tuple[str, int | None]:
+def _scope_of(scope: Scope | None, dim: int | None, group_size: int | None) -> tuple[Scope, int | None]:
     """The scope, where it was left out from the rest; and the dimension, of which a group has a default."""
     if scope is None:
         scope = "group" if group_size is not None else "channel" if dim is not None else "tensor"
@@ -254,7 +254,7 @@ def quantize(x: Tensor, scale: Tensor | float, zero_point: Tensor | int = 0, *, 
     """
     scope_, dim = _scope_of(scope, dim, group_size)
     scale, zero_point = _as_tensors(scale, zero_point, scope_, x.dtype)
-    return _quantize((x, scale, zero_point), (dtype, scope_, dim, group_size, quant_min, quant_max, scale_form))  # type: ignore[no-any-return]
+    return _quantize((x, scale, zero_point), (dtype, scope_, dim, group_size, quant_min, quant_max, scale_form))
 
 
 def dequantize(q: Tensor, scale: Tensor | float, zero_point: Tensor | int = 0, *, dtype: torch.dtype = torch.float32, scope: Scope | None = None, dim: int | None = None, group_size: int | None = None) -> Tensor:
@@ -267,7 +267,7 @@ def dequantize(q: Tensor, scale: Tensor | float, zero_point: Tensor | int = 0, *
     scale, zero_point = _as_tensors(scale, zero_point, scope_, dtype)
     if wants_gradient((scale, zero_point)):
         raise NotImplementedError("dequantize has no gradient with respect to scale and zero_point: detach() them")
-    return _dequantize((q, scale, zero_point), (dtype, scope_, dim, group_size))  # type: ignore[no-any-return]
+    return _dequantize((q, scale, zero_point), (dtype, scope_, dim, group_size))
 
 
 def fake_quantize(x: Tensor, scale: Tensor | float, zero_point: Tensor | int = 0, *, quant_min: int = -128, quant_max: int = 127, scope: Scope | None = None, dim: int | None = None, group_size: int | None = None, scale_form: ScaleForm = "divide") -> Tensor:
@@ -284,7 +284,7 @@ def fake_quantize(x: Tensor, scale: Tensor | float, zero_point: Tensor | int = 0
     scale, zero_point = _as_tensors(scale, zero_point, scope_, x.dtype)
     if wants_gradient((scale, zero_point)):
         raise NotImplementedError("fake_quantize has no gradient with respect to scale and zero_point: use fake_quantize_learnable")
-    return _fake_quantize((x, scale, zero_point), (quant_min, quant_max, scope_, dim, group_size, scale_form))  # type: ignore[no-any-return]
+    return _fake_quantize((x, scale, zero_point), (quant_min, quant_max, scope_, dim, group_size, scale_form))
 
 
 def fake_quantize_learnable(x: Tensor, scale: Tensor, zero_point: Tensor, *, quant_min: int = -128, quant_max: int = 127, scope: Scope | None = None, dim: int | None = None, group_size: int | None = None, scale_form: ScaleForm = "divide", grad_factor: float = 1.0) -> Tensor:
@@ -300,7 +300,7 @@ def fake_quantize_learnable(x: Tensor, scale: Tensor, zero_point: Tensor, *, qua
     """
     scope_, dim = _scope_of(scope, dim, group_size)
     scale, zero_point = _as_tensors(scale, zero_point, scope_, x.dtype)
-    return _learnable((x, scale, zero_point), (quant_min, quant_max, scope_, dim, group_size, scale_form, grad_factor))  # type: ignore[no-any-return]
+    return _learnable((x, scale, zero_point), (quant_min, quant_max, scope_, dim, group_size, scale_form, grad_factor))
 
 
 def dynamic_quantize(x: Tensor, *, scope: Scope | None = "token", mode: Mode = "symmetric", dtype: torch.dtype = torch.int8, dim: int | None = None, group_size: int | None = None, quant_min: int | None = None, quant_max: int | None = None, zero_in_range: bool = True, nonfinite: NonFinite = "saturate", scale_dtype: torch.dtype | None = None, qparams_only: bool = False, row_sum: bool = False) -> DynamicQuantized:
@@ -316,6 +316,7 @@ def dynamic_quantize(x: Tensor, *, scope: Scope | None = "token", mode: Mode = "
     if x.requires_grad:
         x = x.detach()
     if qparams_only:
-        return DynamicQuantized(None, *_dynamic_qparams((x,), options), None)
+        scale, zero_point = _dynamic_qparams((x,), options)
+        return DynamicQuantized(None, scale, zero_point, None)
     q, scale, zero_point, sums = _dynamic_quantize((x,), (*options, row_sum))
     return DynamicQuantized(q, scale, zero_point, sums if row_sum else None)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from planck._types import Mode, ScaleForm, Scope
-from planck.torch import _ops
 from planck.torch._functions import _scope_of, dynamic_quantize, fake_quantize, fake_quantize_learnable
 
 
@@ -91,7 +90,8 @@ class FakeQuantize(nn.Module):
             shape = () if self.scope == "tensor" else (0,)
         self.group_size = group_size
         self.quant_min, self.quant_max = quant_min, quant_max
-        self.mode, self.observer = mode, observer
+        self.mode: Mode = mode
+        self.observer = observer
         self.averaging_constant = averaging_constant
         self.learnable, self.grad_factor = learnable, grad_factor
         self.scale_form: ScaleForm = scale_form
@@ -168,7 +168,7 @@ class FakeQuantize(nn.Module):
         stored = state_dict.get(prefix + "min_val")
         if stored is not None and not self.learnable and stored.shape != self.min_val.shape:
             self._resize(stored.shape)
-        super()._load_from_state_dict(state_dict, prefix, *args)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 class DynamicQuantize(nn.Module):
@@ -184,13 +184,14 @@ class DynamicQuantize(nn.Module):
         low, high = (0, 255) if dtype == torch.uint8 else (-127 if mode == "symmetric" else -128, 127)
         self.scope, self.dim = _scope_of(scope, dim, group_size)
         self.group_size = group_size
-        self.mode, self.dtype = mode, dtype
+        self.mode: Mode = mode
+        self.dtype = dtype
         self.quant_min = low if quant_min is None else quant_min
         self.quant_max = high if quant_max is None else quant_max
         self.zero_in_range = zero_in_range
 
     def forward(self, x: Tensor) -> Tensor:
-        codes = {"quant_min": self.quant_min, "quant_max": self.quant_max, "scope": self.scope, "dim": self.dim, "group_size": self.group_size}
+        codes: dict[str, Any] = {"quant_min": self.quant_min, "quant_max": self.quant_max, "scope": self.scope, "dim": self.dim, "group_size": self.group_size}
         qparams = dynamic_quantize(x, mode=self.mode, dtype=self.dtype, zero_in_range=self.zero_in_range, qparams_only=True, **codes)
         return fake_quantize(x, qparams.scale, qparams.zero_point, **codes)
 

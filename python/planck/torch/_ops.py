@@ -50,23 +50,23 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def cumsum(x: Tensor, dim: int, reverse: bool, exclusive: bool) -> Tensor:
-    return _core.scan(_core.CUMSUM, x, dim, reverse, exclusive, None)  # type: ignore[no-any-return]
+    return _core.scan(_core.CUMSUM, x, dim, reverse, exclusive, None)
 
 
 def cumprod(x: Tensor, dim: int, reverse: bool, exclusive: bool) -> Tensor:
-    return _core.scan(_core.CUMPROD, x, dim, reverse, exclusive, None)  # type: ignore[no-any-return]
+    return _core.scan(_core.CUMPROD, x, dim, reverse, exclusive, None)
 
 
 def cumprod_backward(dy: Tensor, x: Tensor, dim: int, reverse: bool, exclusive: bool) -> Tensor:
-    return _core.scan_backward(_core.CUMPROD, dy, x, None, None, dim, reverse, exclusive, "last", None)  # type: ignore[no-any-return]
+    return _core.scan_backward(_core.CUMPROD, dy, x, None, None, dim, reverse, exclusive, "last", None)
 
 
 def logcumsumexp(x: Tensor, dim: int, reverse: bool, exclusive: bool) -> Tensor:
-    return _core.scan(_core.LOGCUMSUMEXP, x, dim, reverse, exclusive, None)  # type: ignore[no-any-return]
+    return _core.scan(_core.LOGCUMSUMEXP, x, dim, reverse, exclusive, None)
 
 
 def logcumsumexp_backward(dy: Tensor, x: Tensor, y: Tensor, dim: int, reverse: bool, exclusive: bool) -> Tensor:
-    return _core.scan_backward(_core.LOGCUMSUMEXP, dy, x, y, None, dim, reverse, exclusive, "last", None)  # type: ignore[no-any-return]
+    return _core.scan_backward(_core.LOGCUMSUMEXP, dy, x, y, None, dim, reverse, exclusive, "last", None)
 
 
 def cummax(x: Tensor, dim: int, reverse: bool) -> tuple[Tensor, Tensor]:
@@ -79,11 +79,11 @@ def cummin(x: Tensor, dim: int, reverse: bool) -> tuple[Tensor, Tensor]:
 
 def cummax_backward(dy: Tensor, indices: Tensor, dim: int, reverse: bool) -> Tensor:
     """Of `cummin` too: the indices say who won."""
-    return _core.scan_backward(_core.CUMMAX, dy, None, None, indices, dim, reverse, False, "last", None)  # type: ignore[no-any-return]
+    return _core.scan_backward(_core.CUMMAX, dy, None, None, indices, dim, reverse, False, "last", None)
 
 
 def linear_recurrence(a: Tensor, b: Tensor, initial: Optional[Tensor], dim: int, reverse: bool) -> Tensor:
-    return _core.linear_recurrence(a, b, dim, initial, reverse, None)  # type: ignore[no-any-return]
+    return _core.linear_recurrence(a, b, dim, initial, reverse, None)
 
 
 def linear_recurrence_backward(dh: Tensor, a: Tensor, h: Tensor, initial: Optional[Tensor], dim: int, reverse: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -115,11 +115,11 @@ linear_recurrence_backward_op = _register(linear_recurrence_backward, _recurrenc
 
 
 def lerp(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
-    return _core.binary(_core.LERP, a, b, weight, None)  # type: ignore[no-any-return]
+    return _core.binary(_core.LERP, a, b, weight, None)
 
 
 def lerp_scalar(a: Tensor, b: Tensor, weight: float) -> Tensor:
-    return _core.binary(_core.LERP, a, b, weight, None)  # type: ignore[no-any-return]
+    return _core.binary(_core.LERP, a, b, weight, None)
 
 
 def lerp_backward(dy: Tensor, a: Tensor, b: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -131,11 +131,11 @@ def lerp_scalar_backward(dy: Tensor, a: Tensor, b: Tensor, weight: float) -> tup
 
 
 def add_scaled(a: Tensor, b: Tensor, alpha: Tensor) -> Tensor:
-    return _core.binary(_core.ADD_SCALED, a, b, alpha, None)  # type: ignore[no-any-return]
+    return _core.binary(_core.ADD_SCALED, a, b, alpha, None)
 
 
 def add_scaled_scalar(a: Tensor, b: Tensor, alpha: float) -> Tensor:
-    return _core.binary(_core.ADD_SCALED, a, b, alpha, None)  # type: ignore[no-any-return]
+    return _core.binary(_core.ADD_SCALED, a, b, alpha, None)
 
 
 def add_scaled_backward(dy: Tensor, a: Tensor, b: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -178,11 +178,11 @@ def dequantize(q: Tensor, scale: Tensor, zero_point: Tensor, dtype: torch.dtype,
 
 
 def fake_quantize(x: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, scope: str, dim: Optional[int], group_size: Optional[int], scale_form: str) -> Tensor:
-    return _core.fake_quantize(x, scale, zero_point, quant_min, quant_max, scope, dim, group_size, scale_form, False, None)  # type: ignore[no-any-return]
+    return _core.fake_quantize(x, scale, zero_point, quant_min, quant_max, scope, dim, group_size, scale_form, False, None)
 
 
 def fake_quantize_backward(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, scope: str, dim: Optional[int], group_size: Optional[int], scale_form: str) -> Tensor:
-    return _core.fake_quantize_backward(dy, x, scale, zero_point, quant_min, quant_max, scope, dim, group_size, scale_form, False, False, 1.0, None)  # type: ignore[no-any-return]
+    return _core.fake_quantize_backward(dy, x, scale, zero_point, quant_min, quant_max, scope, dim, group_size, scale_form, False, False, 1.0, None)
 
 
 def _codes(zero_point: Tensor, quant_min: int, quant_max: int) -> Tensor:
@@ -192,7 +192,7 @@ def _codes(zero_point: Tensor, quant_min: int, quant_max: int) -> Tensor:
 
 def fake_quantize_learnable(x: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, scope: str, dim: Optional[int], group_size: Optional[int], scale_form: str, grad_factor: float) -> Tensor:
     codes = _codes(zero_point, quant_min, quant_max)
-    return _core.fake_quantize(x, scale, codes, quant_min, quant_max, scope, dim, group_size, scale_form, False, None)  # type: ignore[no-any-return]
+    return _core.fake_quantize(x, scale, codes, quant_min, quant_max, scope, dim, group_size, scale_form, False, None)
 
 
 def fake_quantize_learnable_backward(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, scope: str, dim: Optional[int], group_size: Optional[int], scale_form: str, grad_factor: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -27,7 +27,9 @@ def lerp(a: ArrayT, b: ArrayT, weight: Any, *, out: ArrayT | None = None) -> Arr
     return _core.binary(_core.LERP, a, b, weight, out)
 
 
-def lerp_backward(dy: ArrayT, a: ArrayT, b: ArrayT, weight: Any, *, out: tuple[Any, Any, Any] | None = None) -> BinaryGradients:
+def lerp_backward(
+    dy: ArrayT, a: ArrayT, b: ArrayT, weight: Any, *, out: tuple[Any, Any, Any] | None = None
+) -> BinaryGradients:
     """The gradients of `lerp`: ``da = (1 - weight) * dy``, ``db = weight * dy``, ``dw = dy * (b - a)``, each summed over
     the dimensions along which its operand was repeated.
 
@@ -46,7 +48,9 @@ def add_scaled(a: ArrayT, b: ArrayT, alpha: Any, *, out: ArrayT | None = None) -
     return _core.binary(_core.ADD_SCALED, a, b, alpha, out)
 
 
-def add_scaled_backward(dy: ArrayT, a: ArrayT, b: ArrayT, alpha: Any, *, out: tuple[Any, Any, Any] | None = None) -> BinaryGradients:
+def add_scaled_backward(
+    dy: ArrayT, a: ArrayT, b: ArrayT, alpha: Any, *, out: tuple[Any, Any, Any] | None = None
+) -> BinaryGradients:
     """The gradients of `add_scaled`: ``da = dy``, ``db = alpha * dy``, ``dw = dy * b``, each summed over the dimensions
     along which its operand was repeated.
 

@@ -23,7 +23,9 @@ class RecurrenceGradients(NamedTuple):
     d_initial: Any
 
 
-def cumsum(x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None) -> ArrayT:
+def cumsum(
+    x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None
+) -> ArrayT:
     """Running sums along an axis: ``y[t] = x[0] + … + x[t]``.
 
     Sums are held in f64 in one fixed order and rounded once, so that threads, strides and machines change no bit.
@@ -38,7 +40,9 @@ def cumsum(x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool 
     return _core.scan(_core.CUMSUM, x, axis, reverse, exclusive, out)
 
 
-def cumsum_backward(dy: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None) -> ArrayT:
+def cumsum_backward(
+    dy: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None
+) -> ArrayT:
     """The gradient of `cumsum`: ``dx[t] = dy[t] + … + dy[n-1]``.
 
     >>> planck.cumsum_backward(np.array([1.0, 1.0, 1.0]))
@@ -47,7 +51,9 @@ def cumsum_backward(dy: ArrayT, axis: int = -1, *, reverse: bool = False, exclus
     return _core.scan_backward(_core.CUMSUM, dy, None, None, None, axis, reverse, exclusive, "first", out)
 
 
-def cumprod(x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None) -> ArrayT:
+def cumprod(
+    x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None
+) -> ArrayT:
     """Running products along an axis: ``y[t] = x[0] * … * x[t]``. Options and dtypes as for `cumsum`.
 
     >>> planck.cumprod(np.array([2.0, 3.0, 4.0]))
@@ -56,7 +62,9 @@ def cumprod(x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool
     return _core.scan(_core.CUMPROD, x, axis, reverse, exclusive, out)
 
 
-def cumprod_backward(dy: ArrayT, x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None) -> ArrayT:
+def cumprod_backward(
+    dy: ArrayT, x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None
+) -> ArrayT:
     """The gradient of `cumprod`, without division: ``dx[j] = L[j] * R[j]`` where ``L[j] = x[0] * … * x[j-1]`` and
     ``R[j] = dy[j] + x[j+1] * R[j+1]``. It is right at zeros.
 
@@ -66,7 +74,9 @@ def cumprod_backward(dy: ArrayT, x: ArrayT, axis: int = -1, *, reverse: bool = F
     return _core.scan_backward(_core.CUMPROD, dy, x, None, None, axis, reverse, exclusive, "first", out)
 
 
-def logcumsumexp(x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None) -> ArrayT:
+def logcumsumexp(
+    x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None
+) -> ArrayT:
     """Running log-sum-exps along an axis: ``y[t] = log(exp(x[0]) + … + exp(x[t]))``, which neither over- nor underflows
     on the way. Floating-point dtypes; options as for `cumsum`.
 
@@ -76,7 +86,16 @@ def logcumsumexp(x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive:
     return _core.scan(_core.LOGCUMSUMEXP, x, axis, reverse, exclusive, out)
 
 
-def logcumsumexp_backward(dy: ArrayT, x: ArrayT, y: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None) -> ArrayT:
+def logcumsumexp_backward(
+    dy: ArrayT,
+    x: ArrayT,
+    y: ArrayT,
+    axis: int = -1,
+    *,
+    reverse: bool = False,
+    exclusive: bool = False,
+    out: ArrayT | None = None,
+) -> ArrayT:
     """The gradient of `logcumsumexp`: ``dx[k] = sum over t >= k of dy[t] * exp(x[k] - y[t])``.
 
     >>> x = np.zeros(2)
@@ -86,7 +105,15 @@ def logcumsumexp_backward(dy: ArrayT, x: ArrayT, y: ArrayT, axis: int = -1, *, r
     return _core.scan_backward(_core.LOGCUMSUMEXP, dy, x, y, None, axis, reverse, exclusive, "first", out)
 
 
-def cummax(x: Any, axis: int = -1, *, reverse: bool = False, ties: Ties = "first", index_dtype: DType | None = "int64", out: tuple[Any, Any] | None = None) -> Extrema:
+def cummax(
+    x: Any,
+    axis: int = -1,
+    *,
+    reverse: bool = False,
+    ties: Ties = "first",
+    index_dtype: DType | None = "int64",
+    out: tuple[Any, Any] | None = None,
+) -> Extrema:
     """Running maxima along an axis and where they stand: ``values[t] = max(x[0], …, x[t])``.
 
     NaN wins over every number and stays. Of equal elements the first wins, or the last with ``ties="last"`` (PyTorch's
@@ -98,7 +125,16 @@ def cummax(x: Any, axis: int = -1, *, reverse: bool = False, ties: Ties = "first
     return Extrema(*_core.extremum(_core.CUMMAX, x, axis, reverse, ties, index_dtype, out))
 
 
-def cummax_backward(dy: ArrayT, x: ArrayT | None = None, *, indices: Any = None, axis: int = -1, reverse: bool = False, ties: Ties = "first", out: ArrayT | None = None) -> ArrayT:
+def cummax_backward(
+    dy: ArrayT,
+    x: ArrayT | None = None,
+    *,
+    indices: Any = None,
+    axis: int = -1,
+    reverse: bool = False,
+    ties: Ties = "first",
+    out: ArrayT | None = None,
+) -> ArrayT:
     """The gradient of `cummax`, from its input or from its indices: ``dx[j]`` is the sum of ``dy`` where ``x[j]`` won.
 
     >>> planck.cummax_backward(np.ones(4), np.array([1.0, 3.0, 2.0, 3.0]))
@@ -107,7 +143,15 @@ def cummax_backward(dy: ArrayT, x: ArrayT | None = None, *, indices: Any = None,
     return _core.scan_backward(_core.CUMMAX, dy, x, None, indices, axis, reverse, False, ties, out)
 
 
-def cummin(x: Any, axis: int = -1, *, reverse: bool = False, ties: Ties = "first", index_dtype: DType | None = "int64", out: tuple[Any, Any] | None = None) -> Extrema:
+def cummin(
+    x: Any,
+    axis: int = -1,
+    *,
+    reverse: bool = False,
+    ties: Ties = "first",
+    index_dtype: DType | None = "int64",
+    out: tuple[Any, Any] | None = None,
+) -> Extrema:
     """Running minima along an axis and where they stand: ``values[t] = min(x[0], …, x[t])``. As `cummax`.
 
     >>> planck.cummin(np.array([3.0, 1.0, 2.0, 1.0]), ties="last")
@@ -116,7 +160,16 @@ def cummin(x: Any, axis: int = -1, *, reverse: bool = False, ties: Ties = "first
     return Extrema(*_core.extremum(_core.CUMMIN, x, axis, reverse, ties, index_dtype, out))
 
 
-def cummin_backward(dy: ArrayT, x: ArrayT | None = None, *, indices: Any = None, axis: int = -1, reverse: bool = False, ties: Ties = "first", out: ArrayT | None = None) -> ArrayT:
+def cummin_backward(
+    dy: ArrayT,
+    x: ArrayT | None = None,
+    *,
+    indices: Any = None,
+    axis: int = -1,
+    reverse: bool = False,
+    ties: Ties = "first",
+    out: ArrayT | None = None,
+) -> ArrayT:
     """The gradient of `cummin`, from its input or from its indices: ``dx[j]`` is the sum of ``dy`` where ``x[j]`` won.
 
     >>> planck.cummin_backward(np.ones(3), indices=np.array([0, 1, 1]))
@@ -125,7 +178,15 @@ def cummin_backward(dy: ArrayT, x: ArrayT | None = None, *, indices: Any = None,
     return _core.scan_backward(_core.CUMMIN, dy, x, None, indices, axis, reverse, False, ties, out)
 
 
-def linear_recurrence(a: ArrayT, b: ArrayT, axis: int = -1, *, initial: ArrayT | None = None, reverse: bool = False, out: ArrayT | None = None) -> ArrayT:
+def linear_recurrence(
+    a: ArrayT,
+    b: ArrayT,
+    axis: int = -1,
+    *,
+    initial: ArrayT | None = None,
+    reverse: bool = False,
+    out: ArrayT | None = None,
+) -> ArrayT:
     """``h[t] = a[t] * h[t-1] + b[t]`` along an axis, from ``h[-1] = 0`` or the initial state: an array of the shape of
     ``a`` with extent 1 along the axis, or without the axis.
 
@@ -135,7 +196,16 @@ def linear_recurrence(a: ArrayT, b: ArrayT, axis: int = -1, *, initial: ArrayT |
     return _core.linear_recurrence(a, b, axis, initial, reverse, out)
 
 
-def linear_recurrence_backward(dh: ArrayT, a: ArrayT, h: ArrayT, axis: int = -1, *, initial: ArrayT | None = None, reverse: bool = False, out: tuple[Any, Any, Any] | None = None) -> RecurrenceGradients:
+def linear_recurrence_backward(
+    dh: ArrayT,
+    a: ArrayT,
+    h: ArrayT,
+    axis: int = -1,
+    *,
+    initial: ArrayT | None = None,
+    reverse: bool = False,
+    out: tuple[Any, Any, Any] | None = None,
+) -> RecurrenceGradients:
     """The gradients of `linear_recurrence`: ``g[t] = dh[t] + a[t+1] * g[t+1]``, ``db = g``, ``da[t] = g[t] * h[t-1]``,
     ``d_initial = a[0] * g[0]``.
 

@@ -26,4 +26,22 @@ from planck.torch._functions import (
 )
 from planck.torch._modules import DynamicQuantize, FakeQuantize
 
-__all__ = [name for name in dir() if not name.startswith("_")]
+__all__ = [
+    "DynamicQuantize",
+    "DynamicQuantized",
+    "Extrema",
+    "FakeQuantize",
+    "add_scaled",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "dequantize",
+    "dynamic_quantize",
+    "fake_quantize",
+    "fake_quantize_learnable",
+    "lerp",
+    "linear_recurrence",
+    "logcumsumexp",
+    "quantize",
+]

@@ -50,7 +50,14 @@ def wants_gradient(tensors: tuple[Any, ...]) -> bool:
 class Operation:
     """One of `_ops`, called as `operation(tensors, options)`, on the way that the call needs."""
 
-    def __init__(self, name: str, setup: Callable[..., None] | None = None, backward: Callable[..., Any] | None = None, *, twice: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        setup: Callable[..., None] | None = None,
+        backward: Callable[..., Any] | None = None,
+        *,
+        twice: bool = False,
+    ) -> None:
         """`setup` saves what `backward` needs; a backward of differentiable calls works `twice`."""
         self.run = run = getattr(_ops, name)
         self.op = getattr(_ops, name + "_op")

@@ -142,7 +142,9 @@ def cummin(x: Tensor, dim: int, *, reverse: bool = False) -> Extrema:
     return Extrema(*_cummin((x,), (dim, reverse)))
 
 
-def linear_recurrence(a: Tensor, b: Tensor, dim: int = -1, *, initial: Tensor | None = None, reverse: bool = False) -> Tensor:
+def linear_recurrence(
+    a: Tensor, b: Tensor, dim: int = -1, *, initial: Tensor | None = None, reverse: bool = False
+) -> Tensor:
     """``h[t] = a[t] * h[t-1] + b[t]`` along a dimension, from ``h[-1] = 0`` or the initial state: of the shape of ``a``
     with extent 1 along the dimension, or without it.
 
@@ -230,7 +232,9 @@ def _scope_of(scope: Scope | None, dim: int | None, group_size: int | None) -> t
     return scope, -1 if scope == "group" and dim is None else dim
 
 
-def _as_tensors(scale: Tensor | float, zero_point: Tensor | int, scope: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def _as_tensors(
+    scale: Tensor | float, zero_point: Tensor | int, scope: str, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
     """Numbers as tensors, and one element as the scale of a whole tensor."""
     if not isinstance(scale, Tensor):
         scale = torch.full((), scale, dtype=_ops.compute_dtype(dtype), device="cpu")
@@ -243,7 +247,19 @@ def _as_tensors(scale: Tensor | float, zero_point: Tensor | int, scope: str, dty
     return scale, zero_point
 
 
-def quantize(x: Tensor, scale: Tensor | float, zero_point: Tensor | int = 0, *, dtype: torch.dtype = torch.int8, scope: Scope | None = None, dim: int | None = None, group_size: int | None = None, quant_min: int | None = None, quant_max: int | None = None, scale_form: ScaleForm = "divide") -> Tensor:
+def quantize(
+    x: Tensor,
+    scale: Tensor | float,
+    zero_point: Tensor | int = 0,
+    *,
+    dtype: torch.dtype = torch.int8,
+    scope: Scope | None = None,
+    dim: int | None = None,
+    group_size: int | None = None,
+    quant_min: int | None = None,
+    quant_max: int | None = None,
+    scale_form: ScaleForm = "divide",
+) -> Tensor:
     """Floats to codes: ``clamp(rne(x / scale) + zero_point, quant_min, quant_max)``. Codes carry no gradient.
 
     ``scope`` says which elements share a scale: the ``tensor``, a ``channel`` (an index along ``dim``), a ``token`` (a row
@@ -257,7 +273,16 @@ def quantize(x: Tensor, scale: Tensor | float, zero_point: Tensor | int = 0, *, 
     return _quantize((x, scale, zero_point), (dtype, scope_, dim, group_size, quant_min, quant_max, scale_form))
 
 
-def dequantize(q: Tensor, scale: Tensor | float, zero_point: Tensor | int = 0, *, dtype: torch.dtype = torch.float32, scope: Scope | None = None, dim: int | None = None, group_size: int | None = None) -> Tensor:
+def dequantize(
+    q: Tensor,
+    scale: Tensor | float,
+    zero_point: Tensor | int = 0,
+    *,
+    dtype: torch.dtype = torch.float32,
+    scope: Scope | None = None,
+    dim: int | None = None,
+    group_size: int | None = None,
+) -> Tensor:
     """Codes to floats: ``scale * (q - zero_point)``. There is no gradient with respect to codes or scales.
 
     >>> planck.torch.dequantize(torch.tensor([-20, 5, 127], dtype=torch.int8), 0.5)
@@ -270,7 +295,18 @@ def dequantize(q: Tensor, scale: Tensor | float, zero_point: Tensor | int = 0, *
     return _dequantize((q, scale, zero_point), (dtype, scope_, dim, group_size))
 
 
-def fake_quantize(x: Tensor, scale: Tensor | float, zero_point: Tensor | int = 0, *, quant_min: int = -128, quant_max: int = 127, scope: Scope | None = None, dim: int | None = None, group_size: int | None = None, scale_form: ScaleForm = "divide") -> Tensor:
+def fake_quantize(
+    x: Tensor,
+    scale: Tensor | float,
+    zero_point: Tensor | int = 0,
+    *,
+    quant_min: int = -128,
+    quant_max: int = 127,
+    scope: Scope | None = None,
+    dim: int | None = None,
+    group_size: int | None = None,
+    scale_form: ScaleForm = "divide",
+) -> Tensor:
     """What is left of floats after codes: ``scale * clamp(rne(x / scale), quant_min - zp, quant_max - zp)``. The gradient
     passes straight through where the code was inside the range. Scopes as for `quantize`.
 
@@ -283,11 +319,25 @@ def fake_quantize(x: Tensor, scale: Tensor | float, zero_point: Tensor | int = 0
     scope_, dim = _scope_of(scope, dim, group_size)
     scale, zero_point = _as_tensors(scale, zero_point, scope_, x.dtype)
     if wants_gradient((scale, zero_point)):
-        raise NotImplementedError("fake_quantize has no gradient with respect to scale and zero_point: use fake_quantize_learnable")
+        raise NotImplementedError(
+            "fake_quantize has no gradient with respect to scale and zero_point: use fake_quantize_learnable"
+        )
     return _fake_quantize((x, scale, zero_point), (quant_min, quant_max, scope_, dim, group_size, scale_form))
 
 
-def fake_quantize_learnable(x: Tensor, scale: Tensor, zero_point: Tensor, *, quant_min: int = -128, quant_max: int = 127, scope: Scope | None = None, dim: int | None = None, group_size: int | None = None, scale_form: ScaleForm = "divide", grad_factor: float = 1.0) -> Tensor:
+def fake_quantize_learnable(
+    x: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    *,
+    quant_min: int = -128,
+    quant_max: int = 127,
+    scope: Scope | None = None,
+    dim: int | None = None,
+    group_size: int | None = None,
+    scale_form: ScaleForm = "divide",
+    grad_factor: float = 1.0,
+) -> Tensor:
     """`fake_quantize` with gradients for the scale and zero point too, which are tensors of floats. Both passes use the
     code ``clamp(rne(zero_point), quant_min, quant_max)``, and the zero point's gradient passes straight through that;
     ``grad_factor`` multiplies both gradients.
@@ -303,7 +353,22 @@ def fake_quantize_learnable(x: Tensor, scale: Tensor, zero_point: Tensor, *, qua
     return _learnable((x, scale, zero_point), (quant_min, quant_max, scope_, dim, group_size, scale_form, grad_factor))
 
 
-def dynamic_quantize(x: Tensor, *, scope: Scope | None = "token", mode: Mode = "symmetric", dtype: torch.dtype = torch.int8, dim: int | None = None, group_size: int | None = None, quant_min: int | None = None, quant_max: int | None = None, zero_in_range: bool = True, nonfinite: NonFinite = "saturate", scale_dtype: torch.dtype | None = None, qparams_only: bool = False, row_sum: bool = False) -> DynamicQuantized:
+def dynamic_quantize(
+    x: Tensor,
+    *,
+    scope: Scope | None = "token",
+    mode: Mode = "symmetric",
+    dtype: torch.dtype = torch.int8,
+    dim: int | None = None,
+    group_size: int | None = None,
+    quant_min: int | None = None,
+    quant_max: int | None = None,
+    zero_in_range: bool = True,
+    nonfinite: NonFinite = "saturate",
+    scale_dtype: torch.dtype | None = None,
+    qparams_only: bool = False,
+    row_sum: bool = False,
+) -> DynamicQuantized:
     """Finds each scope's range, the scale and zero point that follow from it, and quantises with them. Options as for
     `planck.dynamic_quantize`. Codes and scales carry no gradient; the module `DynamicQuantize` does.
 

@@ -67,7 +67,23 @@ class FakeQuantize(nn.Module):
     zero_point: Tensor
     initialized: Tensor
 
-    def __init__(self, *, scope: Scope | None = None, dim: int | None = None, group_size: int | None = None, quant_min: int = -128, quant_max: int = 127, mode: Mode = "asymmetric", observer: Literal["moving_average", "dynamic"] = "moving_average", averaging_constant: float = 0.01, learnable: bool = False, shape: tuple[int, ...] | None = None, grad_factor: float = 1.0, scale_form: ScaleForm = "divide", dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        *,
+        scope: Scope | None = None,
+        dim: int | None = None,
+        group_size: int | None = None,
+        quant_min: int = -128,
+        quant_max: int = 127,
+        mode: Mode = "asymmetric",
+        observer: Literal["moving_average", "dynamic"] = "moving_average",
+        averaging_constant: float = 0.01,
+        learnable: bool = False,
+        shape: tuple[int, ...] | None = None,
+        grad_factor: float = 1.0,
+        scale_form: ScaleForm = "divide",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__()
         if mode not in ("symmetric", "asymmetric"):
             raise ValueError(f"mode = {mode!r} is none of symmetric, asymmetric")
@@ -111,14 +127,33 @@ class FakeQuantize(nn.Module):
         if self.observer == "dynamic":
             if not self.quantizing:
                 return x
-            qparams = dynamic_quantize(x, scope=self.scope, mode=self.mode, dim=self.dim, group_size=self.group_size, qparams_only=True, **self._codes())
+            qparams = dynamic_quantize(
+                x,
+                scope=self.scope,
+                mode=self.mode,
+                dim=self.dim,
+                group_size=self.group_size,
+                qparams_only=True,
+                **self._codes(),
+            )
             return self._fake_quantize(x, qparams.scale, qparams.zero_point)
         if self.training and self.observing:
             self._observe(x.detach())
         if not self.quantizing:
             return x
         if self.learnable:
-            return fake_quantize_learnable(x, self.scale, self.zero_point, quant_min=self.quant_min, quant_max=self.quant_max, scope=self.scope, dim=self.dim, group_size=self.group_size, scale_form=self.scale_form, grad_factor=self.grad_factor)
+            return fake_quantize_learnable(
+                x,
+                self.scale,
+                self.zero_point,
+                quant_min=self.quant_min,
+                quant_max=self.quant_max,
+                scope=self.scope,
+                dim=self.dim,
+                group_size=self.group_size,
+                scale_form=self.scale_form,
+                grad_factor=self.grad_factor,
+            )
         return self._fake_quantize(x, self.scale, self.zero_point)
 
     def enable_observer(self, enabled: bool = True) -> None:
@@ -141,7 +176,17 @@ class FakeQuantize(nn.Module):
         return {"quant_min": self.quant_min, "quant_max": self.quant_max, "dtype": dtype}
 
     def _fake_quantize(self, x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
-        return fake_quantize(x, scale, zero_point, quant_min=self.quant_min, quant_max=self.quant_max, scope=self.scope, dim=self.dim, group_size=self.group_size, scale_form=self.scale_form)
+        return fake_quantize(
+            x,
+            scale,
+            zero_point,
+            quant_min=self.quant_min,
+            quant_max=self.quant_max,
+            scope=self.scope,
+            dim=self.dim,
+            group_size=self.group_size,
+            scale_form=self.scale_form,
+        )
 
     @torch.no_grad()
     def _observe(self, x: Tensor) -> None:
@@ -150,11 +195,15 @@ class FakeQuantize(nn.Module):
         least, largest = (r.to(self.min_val.dtype) for r in _ranges(x, self.scope, self.dim, self.group_size))
         if self.min_val.shape != least.shape:
             if self.min_val.shape != (0,):
-                raise ValueError(f"FakeQuantize holds ranges of shape {list(self.min_val.shape)}, but this input has ranges of shape {list(least.shape)}")
+                raise ValueError(
+                    f"FakeQuantize holds ranges of shape {list(self.min_val.shape)}, but this input has ranges of shape {list(least.shape)}"
+                )
             self._resize(least.shape)
         first = torch.isinf(self.min_val)
         self.min_val.copy_(torch.where(first, least, self.min_val + self.averaging_constant * (least - self.min_val)))
-        self.max_val.copy_(torch.where(first, largest, self.max_val + self.averaging_constant * (largest - self.max_val)))
+        self.max_val.copy_(
+            torch.where(first, largest, self.max_val + self.averaging_constant * (largest - self.max_val))
+        )
         scale, zero_point = _qparams(self.min_val, self.max_val, self.mode, self.quant_min, self.quant_max)
         self.scale.copy_(scale)
         self.zero_point.copy_(zero_point)
@@ -179,7 +228,18 @@ class DynamicQuantize(nn.Module):
     tensor([[1.5000, 0.3000]])
     """
 
-    def __init__(self, *, scope: Scope | None = "token", dim: int | None = None, group_size: int | None = None, mode: Mode = "symmetric", dtype: torch.dtype = torch.int8, quant_min: int | None = None, quant_max: int | None = None, zero_in_range: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        scope: Scope | None = "token",
+        dim: int | None = None,
+        group_size: int | None = None,
+        mode: Mode = "symmetric",
+        dtype: torch.dtype = torch.int8,
+        quant_min: int | None = None,
+        quant_max: int | None = None,
+        zero_in_range: bool = True,
+    ) -> None:
         super().__init__()
         low, high = (0, 255) if dtype == torch.uint8 else (-127 if mode == "symmetric" else -128, 127)
         self.scope, self.dim = _scope_of(scope, dim, group_size)
@@ -191,8 +251,16 @@ class DynamicQuantize(nn.Module):
         self.zero_in_range = zero_in_range
 
     def forward(self, x: Tensor) -> Tensor:
-        codes: dict[str, Any] = {"quant_min": self.quant_min, "quant_max": self.quant_max, "scope": self.scope, "dim": self.dim, "group_size": self.group_size}
-        qparams = dynamic_quantize(x, mode=self.mode, dtype=self.dtype, zero_in_range=self.zero_in_range, qparams_only=True, **codes)
+        codes: dict[str, Any] = {
+            "quant_min": self.quant_min,
+            "quant_max": self.quant_max,
+            "scope": self.scope,
+            "dim": self.dim,
+            "group_size": self.group_size,
+        }
+        qparams = dynamic_quantize(
+            x, mode=self.mode, dtype=self.dtype, zero_in_range=self.zero_in_range, qparams_only=True, **codes
+        )
         return fake_quantize(x, qparams.scale, qparams.zero_point, **codes)
 
     def extra_repr(self) -> str:

@@ -86,7 +86,9 @@ def linear_recurrence(a: Tensor, b: Tensor, initial: Optional[Tensor], dim: int,
     return _core.linear_recurrence(a, b, dim, initial, reverse, None)
 
 
-def linear_recurrence_backward(dh: Tensor, a: Tensor, h: Tensor, initial: Optional[Tensor], dim: int, reverse: bool) -> tuple[Tensor, Tensor, Tensor]:
+def linear_recurrence_backward(
+    dh: Tensor, a: Tensor, h: Tensor, initial: Optional[Tensor], dim: int, reverse: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     da, db, d_initial = _core.linear_recurrence_backward(dh, a, h, dim, initial, reverse, None)
     return da, db, a.new_empty(0) if d_initial is None else d_initial
 
@@ -95,7 +97,9 @@ def _extremum_fake(x: Tensor, dim: int, reverse: bool) -> tuple[Tensor, Tensor]:
     return torch.empty_like(x), torch.empty_like(x, dtype=torch.int64)
 
 
-def _recurrence_backward_fake(dh: Tensor, a: Tensor, h: Tensor, initial: Optional[Tensor], dim: int, reverse: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _recurrence_backward_fake(
+    dh: Tensor, a: Tensor, h: Tensor, initial: Optional[Tensor], dim: int, reverse: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(a), torch.empty_like(a), a.new_empty(0) if initial is None else torch.empty_like(initial)
 
 
@@ -169,20 +173,66 @@ add_scaled_scalar_backward_op = _register(add_scaled_scalar_backward, _binary_ba
 # Quantisation. Scales and zero points are tensors of the scope's shape.
 
 
-def quantize(x: Tensor, scale: Tensor, zero_point: Tensor, dtype: torch.dtype, scope: str, dim: Optional[int], group_size: Optional[int], quant_min: Optional[int], quant_max: Optional[int], scale_form: str) -> Tensor:
-    return _core.quantize(x, scale, zero_point, dtype, scope, dim, group_size, quant_min, quant_max, scale_form, False, None)
+def quantize(
+    x: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    dtype: torch.dtype,
+    scope: str,
+    dim: Optional[int],
+    group_size: Optional[int],
+    quant_min: Optional[int],
+    quant_max: Optional[int],
+    scale_form: str,
+) -> Tensor:
+    return _core.quantize(
+        x, scale, zero_point, dtype, scope, dim, group_size, quant_min, quant_max, scale_form, False, None
+    )
 
 
-def dequantize(q: Tensor, scale: Tensor, zero_point: Tensor, dtype: torch.dtype, scope: str, dim: Optional[int], group_size: Optional[int]) -> Tensor:
+def dequantize(
+    q: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    dtype: torch.dtype,
+    scope: str,
+    dim: Optional[int],
+    group_size: Optional[int],
+) -> Tensor:
     return _core.dequantize(q, scale, zero_point, dtype, scope, dim, group_size, False, None)
 
 
-def fake_quantize(x: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, scope: str, dim: Optional[int], group_size: Optional[int], scale_form: str) -> Tensor:
-    return _core.fake_quantize(x, scale, zero_point, quant_min, quant_max, scope, dim, group_size, scale_form, False, None)
+def fake_quantize(
+    x: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    quant_min: int,
+    quant_max: int,
+    scope: str,
+    dim: Optional[int],
+    group_size: Optional[int],
+    scale_form: str,
+) -> Tensor:
+    return _core.fake_quantize(
+        x, scale, zero_point, quant_min, quant_max, scope, dim, group_size, scale_form, False, None
+    )
 
 
-def fake_quantize_backward(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, scope: str, dim: Optional[int], group_size: Optional[int], scale_form: str) -> Tensor:
-    return _core.fake_quantize_backward(dy, x, scale, zero_point, quant_min, quant_max, scope, dim, group_size, scale_form, False, False, 1.0, None)
+def fake_quantize_backward(
+    dy: Tensor,
+    x: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    quant_min: int,
+    quant_max: int,
+    scope: str,
+    dim: Optional[int],
+    group_size: Optional[int],
+    scale_form: str,
+) -> Tensor:
+    return _core.fake_quantize_backward(
+        dy, x, scale, zero_point, quant_min, quant_max, scope, dim, group_size, scale_form, False, False, 1.0, None
+    )
 
 
 def _codes(zero_point: Tensor, quant_min: int, quant_max: int) -> Tensor:
@@ -190,24 +240,104 @@ def _codes(zero_point: Tensor, quant_min: int, quant_max: int) -> Tensor:
     return zero_point.detach().round().clamp(quant_min, quant_max).to(torch.int32)
 
 
-def fake_quantize_learnable(x: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, scope: str, dim: Optional[int], group_size: Optional[int], scale_form: str, grad_factor: float) -> Tensor:
+def fake_quantize_learnable(
+    x: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    quant_min: int,
+    quant_max: int,
+    scope: str,
+    dim: Optional[int],
+    group_size: Optional[int],
+    scale_form: str,
+    grad_factor: float,
+) -> Tensor:
     codes = _codes(zero_point, quant_min, quant_max)
     return _core.fake_quantize(x, scale, codes, quant_min, quant_max, scope, dim, group_size, scale_form, False, None)
 
 
-def fake_quantize_learnable_backward(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, scope: str, dim: Optional[int], group_size: Optional[int], scale_form: str, grad_factor: float) -> tuple[Tensor, Tensor, Tensor]:
+def fake_quantize_learnable_backward(
+    dy: Tensor,
+    x: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    quant_min: int,
+    quant_max: int,
+    scope: str,
+    dim: Optional[int],
+    group_size: Optional[int],
+    scale_form: str,
+    grad_factor: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     codes = _codes(zero_point, quant_min, quant_max)
-    dx, d_scale, d_zero_point = _core.fake_quantize_backward(dy, x, scale, codes, quant_min, quant_max, scope, dim, group_size, scale_form, False, True, grad_factor, None)
+    dx, d_scale, d_zero_point = _core.fake_quantize_backward(
+        dy, x, scale, codes, quant_min, quant_max, scope, dim, group_size, scale_form, False, True, grad_factor, None
+    )
     return dx, d_scale.to(scale.dtype), d_zero_point.to(zero_point.dtype)
 
 
-def dynamic_quantize(x: Tensor, scope: str, mode: str, dtype: torch.dtype, dim: Optional[int], group_size: Optional[int], quant_min: Optional[int], quant_max: Optional[int], zero_in_range: bool, nonfinite: str, scale_dtype: Optional[torch.dtype], row_sum: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    q, scale, zero_point, sums = _core.dynamic_quantize(x, scope, mode, dtype, dim, group_size, quant_min, quant_max, zero_in_range, nonfinite, scale_dtype, False, row_sum, None)
+def dynamic_quantize(
+    x: Tensor,
+    scope: str,
+    mode: str,
+    dtype: torch.dtype,
+    dim: Optional[int],
+    group_size: Optional[int],
+    quant_min: Optional[int],
+    quant_max: Optional[int],
+    zero_in_range: bool,
+    nonfinite: str,
+    scale_dtype: Optional[torch.dtype],
+    row_sum: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    q, scale, zero_point, sums = _core.dynamic_quantize(
+        x,
+        scope,
+        mode,
+        dtype,
+        dim,
+        group_size,
+        quant_min,
+        quant_max,
+        zero_in_range,
+        nonfinite,
+        scale_dtype,
+        False,
+        row_sum,
+        None,
+    )
     return q, scale, zero_point, zero_point.new_empty(0) if sums is None else sums
 
 
-def dynamic_qparams(x: Tensor, scope: str, mode: str, dtype: torch.dtype, dim: Optional[int], group_size: Optional[int], quant_min: Optional[int], quant_max: Optional[int], zero_in_range: bool, nonfinite: str, scale_dtype: Optional[torch.dtype]) -> tuple[Tensor, Tensor]:
-    return _core.dynamic_quantize(x, scope, mode, dtype, dim, group_size, quant_min, quant_max, zero_in_range, nonfinite, scale_dtype, True, False, None)[1:3]
+def dynamic_qparams(
+    x: Tensor,
+    scope: str,
+    mode: str,
+    dtype: torch.dtype,
+    dim: Optional[int],
+    group_size: Optional[int],
+    quant_min: Optional[int],
+    quant_max: Optional[int],
+    zero_in_range: bool,
+    nonfinite: str,
+    scale_dtype: Optional[torch.dtype],
+) -> tuple[Tensor, Tensor]:
+    return _core.dynamic_quantize(
+        x,
+        scope,
+        mode,
+        dtype,
+        dim,
+        group_size,
+        quant_min,
+        quant_max,
+        zero_in_range,
+        nonfinite,
+        scale_dtype,
+        True,
+        False,
+        None,
+    )[1:3]
 
 
 def _quantize_fake(x: Tensor, scale: Tensor, zero_point: Tensor, dtype: torch.dtype, *_: Any) -> Tensor:
@@ -218,22 +348,51 @@ def _gradient_fake(dy: Tensor, x: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(x)
 
 
-def _learnable_backward_fake(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _learnable_backward_fake(
+    dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor, *_: Any
+) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(x), scale.new_empty(scale.shape), zero_point.new_empty(zero_point.shape)
 
 
-def _qparams_fake(x: Tensor, scope: str, dim: int | None, group_size: int | None, scale_dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
+def _qparams_fake(
+    x: Tensor, scope: str, dim: int | None, group_size: int | None, scale_dtype: torch.dtype | None
+) -> tuple[Tensor, Tensor]:
     shape = qparams_shape(x.shape, scope, dim, group_size)
     return x.new_empty(shape, dtype=scale_dtype or compute_dtype(x.dtype)), x.new_empty(shape, dtype=torch.int32)
 
 
-def _dynamic_fake(x: Tensor, scope: str, mode: str, dtype: torch.dtype, dim: int | None, group_size: int | None, quant_min: int | None, quant_max: int | None, zero_in_range: bool, nonfinite: str, scale_dtype: torch.dtype | None, row_sum: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _dynamic_fake(
+    x: Tensor,
+    scope: str,
+    mode: str,
+    dtype: torch.dtype,
+    dim: int | None,
+    group_size: int | None,
+    quant_min: int | None,
+    quant_max: int | None,
+    zero_in_range: bool,
+    nonfinite: str,
+    scale_dtype: torch.dtype | None,
+    row_sum: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     scale, zero_point = _qparams_fake(x, scope, dim, group_size, scale_dtype)
     sums = torch.empty_like(zero_point) if row_sum else zero_point.new_empty(0)
     return torch.empty_like(x, dtype=dtype), scale, zero_point, sums
 
 
-def _dynamic_qparams_fake(x: Tensor, scope: str, mode: str, dtype: torch.dtype, dim: int | None, group_size: int | None, quant_min: int | None, quant_max: int | None, zero_in_range: bool, nonfinite: str, scale_dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
+def _dynamic_qparams_fake(
+    x: Tensor,
+    scope: str,
+    mode: str,
+    dtype: torch.dtype,
+    dim: int | None,
+    group_size: int | None,
+    quant_min: int | None,
+    quant_max: int | None,
+    zero_in_range: bool,
+    nonfinite: str,
+    scale_dtype: torch.dtype | None,
+) -> tuple[Tensor, Tensor]:
     return _qparams_fake(x, scope, dim, group_size, scale_dtype)
 
 

@@ -6,11 +6,14 @@
 #include <cstddef>
 #include <memory>
 
+#include "arguments.hpp"
 #include "array.hpp"
+#include "openmp_executor.hpp"
 
 namespace planck::python {
 namespace {
 
+std::atomic<Executor*> executor{nullptr};  // null: the library's own
 std::atomic<int> max_threads{0};
 std::atomic<std::uint64_t> version{0};
 
@@ -18,6 +21,16 @@ void set_num_threads(int threads) {
   if (threads < 1) raise(PyExc_ValueError, "set_num_threads: " + std::to_string(threads) + " is not at least 1");
   max_threads = threads;
   ++version;
+}
+
+/// "tbb" or "openmp"; whether it is there.
+bool set_executor(nb::handle name) {
+  const bool openmp = choice_named(name, "executor", {"tbb", "openmp"}) == 1;
+  Executor* const chosen = openmp ? openmp_executor() : nullptr;
+  if (openmp && chosen == nullptr) return false;
+  executor = chosen;
+  ++version;
+  return true;
 }
 
 nb::str explain(const nb::callable& function, const nb::args& args, const nb::kwargs& kwargs) {
@@ -29,7 +42,11 @@ nb::str explain(const nb::callable& function, const nb::args& args, const nb::kw
 
 }  // namespace
 
-Stream current_stream() { return Stream::cpu(max_threads.load(std::memory_order_relaxed)); }
+Stream current_stream() {
+  const int threads = max_threads.load(std::memory_order_relaxed);
+  Executor* const chosen = executor.load(std::memory_order_relaxed);
+  return chosen == nullptr ? Stream::cpu(threads) : Stream::cpu(*chosen, threads);
+}
 
 std::uint64_t stream_version() { return version.load(std::memory_order_relaxed); }
 
@@ -69,6 +86,7 @@ Workspace borrow_workspace(std::size_t bytes) {
 void bind_run(nb::module_& module) {
   module.def("set_num_threads", &set_num_threads);
   module.def("get_num_threads", [] { return current_stream().threads(); });
+  module.def("set_executor", &set_executor);
   module.def("explain", &explain);
 }
 

@@ -4,6 +4,7 @@
 A block tagged cpp or c that is followed by a text block is a program: it must compile without a warning,
 exit with 0 and print that text. Without a text block it must at least compile as a translation unit with a
 main. A block tagged "cpp fragment" (or "c fragment") is the body of a function.
+A block tagged python is a program too. Examples are run in the languages for which a compiler or interpreter is given.
 """
 import argparse
 import pathlib
@@ -66,7 +67,7 @@ def examples_of(page: pathlib.Path) -> List[Example]:
     examples = []
     for i, block in enumerate(blocks):
         language, _, kind = block.tag.partition(" ")
-        if language not in STANDARD:
+        if language not in STANDARD and language != "python":
             continue
         following = blocks[i + 1] if i + 1 < len(blocks) else None
         adjacent = (following is not None and following.tag == "text"
@@ -85,6 +86,10 @@ def trimmed(text: str) -> List[str]:
 
 def problem_of(example: Example, name: str, options: argparse.Namespace) -> Optional[str]:
     """Nothing if the example does what its page says, otherwise what is wrong with it."""
+    if example.language == "python":
+        source = pathlib.Path(options.work_dir) / f"{name}.py"
+        source.write_text(example.source, encoding="utf-8")
+        return problem_of_run([options.python, str(source)], example)
     if not example.fragment and "main(" not in example.source:
         return f"neither a program nor tagged '{example.language} fragment'"
     source = pathlib.Path(options.work_dir) / f"{name}.{example.language}"
@@ -105,23 +110,29 @@ def problem_of(example: Example, name: str, options: argparse.Namespace) -> Opti
         return "does not compile\n" + compiled.stderr
     if example.fragment or example.output is None:
         return None
+    return problem_of_run([str(program)], example)
+
+
+def problem_of_run(command: List[str], example: Example) -> Optional[str]:
+    """Nothing if the program exits with 0 and prints what the page says."""
     try:
-        ran = subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=60)
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     except subprocess.TimeoutExpired:
-        return "ran for more than 60 seconds"
+        return "ran for more than 300 seconds"
     if ran.returncode != 0:
         return f"exit code {ran.returncode}\n{ran.stdout}{ran.stderr}"
-    if trimmed(ran.stdout) != trimmed(example.output):
+    if trimmed(ran.stdout) != trimmed(example.output or ""):
         return f"prints\n{ran.stdout}but the page says\n{example.output}"
     return None
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--compiler", required=True, help="the C++ compiler")
-    parser.add_argument("--c-compiler", required=True)
-    parser.add_argument("--include", required=True, help="the directory that holds planck/planck.hpp")
-    parser.add_argument("--lib-dir", required=True, help="the directory that holds libplanck")
+    parser.add_argument("--compiler", help="the C++ compiler")
+    parser.add_argument("--c-compiler")
+    parser.add_argument("--python", help="a Python that has the package")
+    parser.add_argument("--include", help="the directory that holds planck/planck.hpp")
+    parser.add_argument("--lib-dir", help="the directory that holds libplanck")
     parser.add_argument("--work-dir", required=True, help="for sources and programs; made if missing")
     parser.add_argument("--flag", action="append", default=[], help="one more flag for both compilers")
     parser.add_argument("--lib", action="append", default=[], help="one more argument after -lplanck")
@@ -129,10 +140,13 @@ def main() -> int:
     options = parser.parse_args()
     pathlib.Path(options.work_dir).mkdir(parents=True, exist_ok=True)
 
+    runs_in = {"cpp": options.compiler, "c": options.c_compiler, "python": options.python}
     passed = failed = 0
     for given in options.pages:
         for page in sorted(given.rglob("*.md")) if given.is_dir() else [given]:
             for example in examples_of(page):
+                if runs_in[example.language] is None:
+                    continue
                 problem = problem_of(example, f"example_{passed + failed}", options)
                 print(f"{example.where}: {'ok' if problem is None else 'FAILED: ' + problem}", flush=True)
                 passed += problem is None

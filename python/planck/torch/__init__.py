@@ -7,6 +7,7 @@ Functions take CPU tensors. Each is registered as `torch.ops.planck.*` with a fa
 tensor([1., 2., 3.])
 """
 
+from planck import _core
 from planck.torch._functions import (
     DynamicQuantized,
     Extrema,
@@ -25,6 +26,9 @@ from planck.torch._functions import (
     quantize,
 )
 from planck.torch._modules import DynamicQuantize, FakeQuantize
+
+# PyTorch's threads, where it has OpenMP: two pools would wait for each other's turns.
+_core.set_executor("openmp")
 
 __all__ = [
     "DynamicQuantize",

@@ -28,21 +28,6 @@ double number(nb::handle value, const char* name) {
   return result;
 }
 
-/// Zero points of any integer dtype, as s32.
-Array read_zero_points(nb::handle object) {
-  Array array = read_array(object, "zero_point");
-  if (array.element() == ElementKind::S32) return array;
-  if (is_float(array.element())) {
-    raise(PyExc_TypeError, "zero_point has a floating-point dtype; zero points are integers");
-  }
-  Array narrow = converted(array, ElementKind::S32);
-  const nb::object same = narrow.object.attr("__eq__")(array.object);
-  if (!nb::cast<bool>(nb::bool_(same.attr("all")()))) {
-    raise(PyExc_ValueError, "zero_point has values that int32 cannot hold");
-  }
-  return narrow;
-}
-
 }  // namespace
 
 ElementKind element_named(nb::handle dtype, const char* name) {
@@ -73,6 +58,15 @@ int choice_named(nb::handle value, const char* name, std::initializer_list<std::
   }
   for (const std::string_view candidate : names) known.append(known.empty() ? "" : ", ").append(candidate);
   raise(PyExc_ValueError, std::string(name) + " = " + nb::cast<std::string>(nb::repr(value)) + " is none of " + known);
+}
+
+bool flag(nb::handle value, const char* name) {
+  if (value.ptr() == Py_True || value.ptr() == Py_False) return value.ptr() == Py_True;
+  const std::string type = nb::cast<std::string>(nb::str(value.type().attr("__name__")));
+  if (type != "bool" && type != "bool_") {
+    raise(PyExc_TypeError, std::string(name) + " = " + nb::cast<std::string>(nb::repr(value)) + " is not a bool");
+  }
+  return PyObject_IsTrue(value.ptr()) == 1;
 }
 
 std::int64_t integer(nb::handle value, const char* name) {
@@ -144,6 +138,11 @@ QParamArrays read_qparams(nb::handle scale, nb::handle zero_point, ElementKind e
     result.zero_point = ZeroPointArg(result.zero_point_array->view);
   }
   return result;
+}
+
+void refuse_item(nb::handle outputs, int i, int count) {
+  if (item_or_none(outputs, i, count).is_none()) return;
+  raise(PyExc_ValueError, "out[" + std::to_string(i) + "] is given, but this call has no such result");
 }
 
 nb::object item_or_none(nb::handle outputs, int i, int count) {

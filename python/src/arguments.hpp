@@ -17,6 +17,8 @@ ElementKind element_named(nb::handle dtype, const char* name);
 /// The index of a string among the names that an argument may have.
 int choice_named(nb::handle value, const char* name, std::initializer_list<std::string_view> names);
 
+/// True or False, Python's or NumPy's.
+bool flag(nb::handle value, const char* name);
 std::int64_t integer(nb::handle value, const char* name);
 std::int64_t integer_or(nb::handle value, const char* name, std::int64_t when_none);
 
@@ -40,5 +42,7 @@ QParamArrays read_qparams(nb::handle scale, nb::handle zero_point, ElementKind e
 
 /// Item i of a tuple of outputs, or None if there is no tuple.
 nb::object item_or_none(nb::handle outputs, int i, int count);
+/// An error if there is an item i, for a result that is not made.
+void refuse_item(nb::handle outputs, int i, int count);
 
 }  // namespace planck::python

@@ -138,6 +138,10 @@ class Numpy {
     return array;
   }
 
+  Array convert(nb::handle array, ElementKind element) const {
+    return see(array.attr("astype")(std::string(python_name(element)).c_str()), "array");
+  }
+
   /// Row-major, or with the dimensions in the order that `like` has them in memory.
   Array make(const Array* like, const Shape& shape, ElementKind element) const {
     std::array<Py_ssize_t, kMaxRank> extents{};
@@ -374,8 +378,12 @@ class Torch {
       return array;
     }
     dlpack::Tensor tensor{};
-    if (api_->tensor_from_object(object.ptr(), &tensor) != 0) nb::raise_python_error();
-    return {nb::borrow(object), view_of(tensor, name, object), Maker::Torch, true};
+    const bool failed = api_->tensor_from_object(object.ptr(), &tensor) != 0;
+    if (failed) PyErr_Clear();
+    Array array{nb::borrow(object), {}, Maker::Torch, true};
+    if (!failed) array.view = view_of(tensor, name, object);
+    if (failed || (array.view.data == nullptr && has_elements(array.view))) raise_no_memory(object, name);
+    return array;
   }
 
   Array make_like(const Array& like, ElementKind element) const {
@@ -392,8 +400,8 @@ class Torch {
     return seen(nb::borrow(empty_)(extents, nb::arg("dtype") = dtype_of(element), nb::arg("device") = "cpu"), "out");
   }
 
-  Array convert(const Array& array, ElementKind element) const {
-    return seen(array.object.attr("to")(dtype_of(element)), "tensor");
+  Array convert(nb::handle tensor, ElementKind element) const {
+    return seen(tensor.attr("to")(dtype_of(element)), "tensor");
   }
 
   /// Says to autograd that the tensor was written.
@@ -417,6 +425,20 @@ class Torch {
       while (api != nullptr && api->version.major != 1) api = api->previous;
       if (api != nullptr && api->tensor_from_object != nullptr) api_ = api;
     }
+  }
+
+  static bool has_elements(const AnyTensorMut& view) {
+    return std::find(view.shape.begin(), view.shape.end(), 0) == view.shape.end();
+  }
+
+  [[noreturn]] static void raise_no_memory(nb::handle object, const char* name) {
+    const std::string device = text_of(object.attr("device"));
+    const std::string layout = text_of(object.attr("layout"));
+    std::string why = " is a " + text_of(object.type().attr("__name__")) +
+                      " without memory of its own, as there are in transforms: use the function of planck.torch";
+    if (layout != "torch.strided") why = " is sparse (" + layout + "): call to_dense() on it first";
+    if (device != "cpu") why = " is on device " + device + "; the Python package runs on the CPU: move it there first";
+    raise(PyExc_NotImplementedError, name + why);
   }
 
   static bool is_true(const nb::object& object) { return object.ptr() == Py_True; }
@@ -453,14 +475,24 @@ std::optional<Array> see(nb::handle object, const char* name) {
   return std::nullopt;
 }
 
+/// A NumPy array of what is none of PyTorch's.
+nb::object numpy_array(nb::handle object) {
+  const Numpy& numpy = Numpy::get();
+  if (numpy.is_array(object)) return nb::borrow(object);
+  if (!numpy.is_scalar(object) && nb::hasattr(object, "__dlpack__")) {
+    return nb::module_::import_("numpy").attr("from_dlpack")(object);
+  }
+  return numpy.as_array(object);
+}
+
 /// An output that the caller brought.
 Array callers_output(nb::handle out, const char* name) {
   std::optional<Array> array = see(out, name);
   if (!array) {
-    raise(PyExc_TypeError, std::string(name) + " is a " + text_of(nb::type_name(out.type())) + ", not an array");
+    raise(PyExc_TypeError, std::string(name) + " is a " + text_of(out.type().attr("__name__")) + ", not an array");
   }
   if (!array->writable) raise(PyExc_ValueError, std::string(name) + " is read-only");
-  if (array->maker == Maker::Torch) Torch::get()->touch(out);
+  array->callers_tensor = array->maker == Maker::Torch;
   return *std::move(array);
 }
 
@@ -497,12 +529,30 @@ Array output_array(nb::handle out, const char* name, Maker maker, const Shape& s
   return maker == Maker::Torch ? Torch::get()->make(shape, element) : Numpy::get().make(nullptr, shape, element);
 }
 
+void mark_written(const Array& array) {
+  if (array.callers_tensor) Torch::get()->touch(array.object);
+}
+
 Array converted(const Array& array, ElementKind element) {
-  if (array.maker == Maker::Torch) return Torch::get()->convert(array, element);
-  nb::object source = Numpy::get().is_array(array.object)
-                          ? array.object
-                          : nb::object(nb::module_::import_("numpy").attr("from_dlpack")(array.object));
-  return Numpy::get().see(source.attr("astype")(std::string(python_name(element)).c_str()), "array");
+  if (array.maker == Maker::Torch) return Torch::get()->convert(array.object, element);
+  return Numpy::get().convert(numpy_array(array.object), element);
+}
+
+Array read_zero_points(nb::handle object) {
+  const Torch* torch = Torch::get();
+  nb::object source = torch != nullptr && torch->is_tensor(object) ? nb::borrow(object) : numpy_array(object);
+  const std::string dtype = text_of(source.attr("dtype"));
+  if (dtype == "int32" || dtype == "torch.int32") return read_array(source, "zero_point");
+  if (dtype.find("int") == std::string::npos) {
+    raise(PyExc_TypeError, "zero_point has dtype " + dtype + "; zero points are integers");
+  }
+  // PyTorch cannot compare all of its own integers.
+  source = numpy_array(source);
+  Array narrow = Numpy::get().convert(source, ElementKind::S32);
+  if (!nb::cast<bool>(nb::bool_(narrow.object.attr("__eq__")(source).attr("all")()))) {
+    raise(PyExc_ValueError, "zero_point has values that int32 cannot hold");
+  }
+  return narrow;
 }
 
 }  // namespace planck::python

@@ -24,7 +24,8 @@ struct Array {
   AnyTensorMut view;
   Maker maker = Maker::Numpy;
   bool writable = true;
-  nb::object keeper = {};  ///< holds the memory if the object alone does not
+  nb::object keeper = {};       ///< holds the memory if the object alone does not
+  bool callers_tensor = false;  ///< a PyTorch tensor that the caller gave to be written
 
   const Shape& shape() const { return view.shape; }
   ElementKind element() const { return view.element; }
@@ -46,7 +47,13 @@ Array output_like(nb::handle out, const char* name, const Array& like, ElementKi
 /// An output of another shape: the caller's array if there is one, or else a new row-major one.
 Array output_array(nb::handle out, const char* name, Maker maker, const Shape& shape, ElementKind element);
 
+/// Says to the array's library that an output of the caller was written.
+void mark_written(const Array& array);
+
 /// The same elements as another element kind, copied by the array's own library.
 Array converted(const Array& array, ElementKind element);
+
+/// Zero points of any integer dtype, as s32.
+Array read_zero_points(nb::handle object);
 
 }  // namespace planck::python

@@ -30,12 +30,12 @@ struct Weight {
   double number = 0;
   std::optional<Array> array;
 
-  explicit Weight(nb::handle object) {
+  Weight(int kind, nb::handle object) {
     if (is_number(object)) {
       number = PyFloat_AsDouble(object.ptr());
       if (number == -1.0 && PyErr_Occurred() != nullptr) nb::raise_python_error();
     } else {
-      array = read_array(object, "weight");
+      array = read_array(object, static_cast<BinaryKind>(kind) == BinaryKind::Lerp ? "weight" : "alpha");
     }
   }
 };
@@ -56,7 +56,7 @@ BinaryParamDescriptor describe(int kind, const Array& a, const Array& b, const W
 nb::object binary(int kind, nb::handle a, nb::handle b, nb::handle weight, nb::handle out) {
   const Array first = read_array(a, "a");
   const Array second = read_array(b, "b");
-  const Weight w(weight);
+  const Weight w(kind, weight);
   const BinaryParamDescriptor what = describe(kind, first, second, w);
   const auto& plan = plan_for<BinaryParamOp>(what);
   Array y = first.shape() == what.shape ? output_like(out, "out", first, what.element)
@@ -64,7 +64,7 @@ nb::object binary(int kind, nb::handle a, nb::handle b, nb::handle weight, nb::h
   BinaryParamArgs args{first.view, second.view, std::nullopt, y.view};
   if (w.array) args.weight = w.array->view;
   run<BinaryParamOp>(plan, args, count(what.shape));
-  return std::move(y.object);
+  return written(y);
 }
 
 /// (da, db, dw), None for what is not wanted; dw is for a weight that is an array.
@@ -73,23 +73,23 @@ nb::object binary_backward(int kind, nb::handle dy, nb::handle a, nb::handle b, 
   const Array gradient = read_array(dy, "dy");
   const Array first = read_array(a, "a");
   const Array second = read_array(b, "b");
-  const Weight w(weight);
+  const Weight w(kind, weight);
   const BinaryParamDescriptor what = describe(kind, first, second, w);
   const auto& plan = plan_for<BinaryParamBackwardOp>(what);
   BinaryParamBackwardArgs args{gradient.view, first.view, second.view, {}, {}, {}, {}};
   if (w.array) args.weight = w.array->view;
-  nb::object results[3] = {nb::none(), nb::none(), nb::none()};
   std::optional<Array> made[3];
   const auto make = [&](int i, const char* name, const Array& like) {
     made[i] = output_like(item_or_none(out, i, 3), name, like, what.element);
-    results[i] = made[i]->object;
     return made[i]->view;
   };
   if (want_a) args.da = make(0, "out[0]", first);
   if (want_b) args.db = make(1, "out[1]", second);
   if (want_weight && w.array) args.dw = make(2, "out[2]", *w.array);
+  if (!w.array) refuse_item(out, 2, 3);
   run<BinaryParamBackwardOp>(plan, args, count(what.shape));
-  return nb::make_tuple(results[0], results[1], results[2]);
+  const auto result = [&](int i) { return made[i] ? written(*made[i]) : nb::none(); };
+  return nb::make_tuple(result(0), result(1), result(2));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ ScaleForm scale_form_named(nb::handle form) {
 
 QuantizeDescriptor quantize_descriptor(const Array& x, const QParamArrays& qparams, nb::handle dtype, nb::handle scope,
                                        nb::handle axis, nb::handle group_size, nb::handle q_min, nb::handle q_max,
-                                       nb::handle scale_form, bool trust_qparams) {
+                                       nb::handle scale_form, nb::handle trust_qparams) {
   QuantizeDescriptor what;
   what.shape = x.shape();
   what.input_element = x.element();
@@ -34,25 +34,25 @@ QuantizeDescriptor quantize_descriptor(const Array& x, const QParamArrays& qpara
   what.granularity = granularity_of(scope, axis, group_size);
   what.scale_form = scale_form_named(scale_form);
   what.scale_element = qparams.scale_element;
-  what.trust_qparams = trust_qparams;
+  what.trust_qparams = flag(trust_qparams, "trust_qparams");
   return what;
 }
 
 nb::object quantize(nb::handle x, nb::handle scale, nb::handle zero_point, nb::handle dtype, nb::handle scope,
                     nb::handle axis, nb::handle group_size, nb::handle q_min, nb::handle q_max, nb::handle scale_form,
-                    bool trust_qparams, nb::handle out) {
+                    nb::handle trust_qparams, nb::handle out) {
   const Array input = read_array(x, "x");
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
   const auto& plan = plan_for<QuantizeOp>(
       quantize_descriptor(input, qparams, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams));
   Array q = output_like(out, "out", input, plan.descriptor().output_element);
   run<QuantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, q.view}, count(input.shape()));
-  return std::move(q.object);
+  return written(q);
 }
 
 nb::object quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::handle zero_point, nb::handle dtype,
                              nb::handle scope, nb::handle axis, nb::handle group_size, nb::handle q_min,
-                             nb::handle q_max, nb::handle scale_form, bool trust_qparams, nb::handle out) {
+                             nb::handle q_max, nb::handle scale_form, nb::handle trust_qparams, nb::handle out) {
   const Array gradient = read_array(dy, "dy");
   const Array input = read_array(x, "x");
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
@@ -61,45 +61,46 @@ nb::object quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::
   Array dx = output_like(out, "out", input, input.element());
   run<QuantizeBackwardOp>(plan, {input.view, qparams.scale, qparams.zero_point, gradient.view, dx.view},
                           count(input.shape()));
-  return std::move(dx.object);
+  return written(dx);
 }
 
 nb::object dequantize(nb::handle q, nb::handle scale, nb::handle zero_point, nb::handle dtype, nb::handle scope,
-                      nb::handle axis, nb::handle group_size, bool trust_qparams, nb::handle out) {
+                      nb::handle axis, nb::handle group_size, nb::handle trust_qparams, nb::handle out) {
   const Array input = read_array(q, "q");
   DequantizeDescriptor what;
   what.shape = input.shape();
   what.input_element = input.element();
   what.output_element = element_named(dtype, "dtype");
   what.granularity = granularity_of(scope, axis, group_size);
-  what.trust_qparams = trust_qparams;
+  what.trust_qparams = flag(trust_qparams, "trust_qparams");
   const QParamArrays qparams = read_qparams(scale, zero_point, what.output_element);
   what.scale_element = qparams.scale_element;
   const auto& plan = plan_for<DequantizeOp>(what);
   Array x = output_like(out, "out", input, what.output_element);
   run<DequantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, x.view}, count(input.shape()));
-  return std::move(x.object);
+  return written(x);
 }
 
 nb::object dequantize_backward(nb::handle dy, nb::handle scale, nb::handle scope, nb::handle axis,
-                               nb::handle group_size, bool trust_qparams, nb::handle out) {
+                               nb::handle group_size, nb::handle trust_qparams, nb::handle out) {
   const Array gradient = read_array(dy, "dy");
   DequantizeDescriptor what;
   what.shape = gradient.shape();
   what.output_element = gradient.element();
   what.granularity = granularity_of(scope, axis, group_size);
-  what.trust_qparams = trust_qparams;
+  what.trust_qparams = flag(trust_qparams, "trust_qparams");
   const QParamArrays qparams = read_qparams(scale, nb::none(), gradient.element());
   what.scale_element = qparams.scale_element;
   const auto& plan = plan_for<DequantizeBackwardOp>(what);
   Array dq = output_like(out, "out", gradient, gradient.element());
   run<DequantizeBackwardOp>(plan, {qparams.scale, gradient.view, dq.view}, count(gradient.shape()));
-  return std::move(dq.object);
+  return written(dq);
 }
 
 FakeQuantizeDescriptor fake_quantize_descriptor(const Array& x, const QParamArrays& qparams, nb::handle q_min,
                                                 nb::handle q_max, nb::handle scope, nb::handle axis,
-                                                nb::handle group_size, nb::handle scale_form, bool trust_qparams) {
+                                                nb::handle group_size, nb::handle scale_form,
+                                                nb::handle trust_qparams) {
   FakeQuantizeDescriptor what;
   what.shape = x.shape();
   what.q_min = integer(q_min, "q_min");
@@ -108,27 +109,27 @@ FakeQuantizeDescriptor fake_quantize_descriptor(const Array& x, const QParamArra
   what.granularity = granularity_of(scope, axis, group_size);
   what.scale_form = scale_form_named(scale_form);
   what.scale_element = qparams.scale_element;
-  what.trust_qparams = trust_qparams;
+  what.trust_qparams = flag(trust_qparams, "trust_qparams");
   return what;
 }
 
 nb::object fake_quantize(nb::handle x, nb::handle scale, nb::handle zero_point, nb::handle q_min, nb::handle q_max,
                          nb::handle scope, nb::handle axis, nb::handle group_size, nb::handle scale_form,
-                         bool trust_qparams, nb::handle out) {
+                         nb::handle trust_qparams, nb::handle out) {
   const Array input = read_array(x, "x");
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
   const auto& plan = plan_for<FakeQuantizeOp>(
       fake_quantize_descriptor(input, qparams, q_min, q_max, scope, axis, group_size, scale_form, trust_qparams));
   Array y = output_like(out, "out", input, input.element());
   run<FakeQuantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, y.view}, count(input.shape()));
-  return std::move(y.object);
+  return written(y);
 }
 
 /// (dx, d_scale, d_zero_point), of which only the first unless `learnable`.
 nb::object fake_quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::handle zero_point,
                                   nb::handle q_min, nb::handle q_max, nb::handle scope, nb::handle axis,
-                                  nb::handle group_size, nb::handle scale_form, bool trust_qparams, bool learnable,
-                                  double grad_factor, nb::handle out) {
+                                  nb::handle group_size, nb::handle scale_form, nb::handle trust_qparams,
+                                  bool learnable, double grad_factor, nb::handle out) {
   const Array gradient = read_array(dy, "dy");
   const Array input = read_array(x, "x");
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
@@ -142,7 +143,7 @@ nb::object fake_quantize_backward(nb::handle dy, nb::handle x, nb::handle scale,
     Array dx = output_like(out, "out", input, input.element());
     args.d_input = dx.view;
     run<FakeQuantizeBackwardOp>(plan, args, count(input.shape()));
-    return std::move(dx.object);
+    return written(dx);
   }
   const Shape shape = qparams_shape(input.shape(), what.granularity);
   const ElementKind element = what.scale_element.value_or(compute_of(input.element()));
@@ -153,13 +154,13 @@ nb::object fake_quantize_backward(nb::handle dy, nb::handle x, nb::handle scale,
   args.d_scale = d_scale.view;
   args.d_zero_point = d_zero_point.view;
   run<FakeQuantizeBackwardOp>(plan, args, count(input.shape()));
-  return nb::make_tuple(dx.object, d_scale.object, d_zero_point.object);
+  return nb::make_tuple(written(dx), written(d_scale), written(d_zero_point));
 }
 
 /// (q, scale, zero_point, row_sum), None where there is none.
 nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb::handle dtype, nb::handle axis,
-                            nb::handle group_size, nb::handle q_min, nb::handle q_max, bool zero_in_range,
-                            nb::handle nonfinite, nb::handle scale_dtype, bool qparams_only, bool row_sum,
+                            nb::handle group_size, nb::handle q_min, nb::handle q_max, nb::handle zero_in_range,
+                            nb::handle nonfinite, nb::handle scale_dtype, nb::handle qparams_only, nb::handle row_sum,
                             nb::handle out) {
   const Array input = read_array(x, "x");
   DynamicRangeQuantizeDescriptor what;
@@ -174,9 +175,9 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
   what.q_max = integer_or(q_max, "q_max", codes.high);
   what.scope = granularity_of(scope, axis, group_size);
   what.scale_element = scale_dtype.is_none() ? compute_of(input.element()) : element_named(scale_dtype, "scale_dtype");
-  what.zero_in_range = zero_in_range;
+  what.zero_in_range = flag(zero_in_range, "zero_in_range");
   what.nonfinite = static_cast<NonFinite>(choice_named(nonfinite, "nonfinite", {"saturate", "error"}));
-  what.qparams_only = qparams_only;
+  what.qparams_only = flag(qparams_only, "qparams_only");
   const auto& plan = plan_for<DynamicRangeQuantizeOp>(what);
 
   constexpr int kOutputs = 4;
@@ -185,22 +186,23 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
   Array zero_point = output_array(item_or_none(out, 2, kOutputs), "out[2]", input.maker, shape, ElementKind::S32);
   DynamicRangeQuantizeArgs args{input.view, scale.view};
   args.zero_point = zero_point.view;
-  nb::object codes_out = nb::none();
-  nb::object sums_out = nb::none();
   std::optional<Array> q;
   std::optional<Array> sums;
-  if (!qparams_only) {
+  if (what.qparams_only) {
+    refuse_item(out, 0, kOutputs);
+  } else {
     q = output_like(item_or_none(out, 0, kOutputs), "out[0]", input, what.output_element);
     args.output = q->view;
-    codes_out = q->object;
   }
-  if (row_sum) {
+  if (flag(row_sum, "row_sum")) {
     sums = output_array(item_or_none(out, 3, kOutputs), "out[3]", input.maker, shape, ElementKind::S32);
     args.row_sum = sums->view;
-    sums_out = sums->object;
+  } else {
+    refuse_item(out, 3, kOutputs);
   }
   run<DynamicRangeQuantizeOp>(plan, args, count(input.shape()));
-  return nb::make_tuple(codes_out, scale.object, zero_point.object, sums_out);
+  const auto or_none = [](const std::optional<Array>& array) { return array ? written(*array) : nb::none(); };
+  return nb::make_tuple(or_none(q), written(scale), written(zero_point), or_none(sums));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "array.hpp"
 #include "planck/plan.hpp"
 
 namespace planck::python {
@@ -76,6 +77,8 @@ const Plan<Op>& plan_for(const typename Op::Descriptor& descriptor) {
 template <class Op>
 void run(const Plan<Op>& plan, const typename Op::Args& args, std::int64_t elements) {
   if (Explanation* explanation = Explanation::current()) {
+    const Result<void> possible = plan.can_implement(args);
+    if (!possible) raise(possible.error());
     explanation->text = to_string(plan.sku());
     return;
   }
@@ -88,6 +91,12 @@ void run(const Plan<Op>& plan, const typename Op::Args& args, std::int64_t eleme
     return plan.run(stream, workspace, args);
   }();
   if (!done) raise(done.error());
+}
+
+/// An output for the caller, after the run.
+inline nb::object written(const Array& array) {
+  if (Explanation::current() == nullptr) mark_written(array);
+  return array.object;
 }
 
 inline std::int64_t count(const Shape& shape) {

@@ -13,49 +13,50 @@ std::optional<AnyTensorRef> view_of(const std::optional<Array>& array) {
   return array->view;
 }
 
-ScanDescriptor describe(int kind, const Array& x, nb::handle axis, bool reverse, bool exclusive) {
+ScanDescriptor describe(int kind, const Array& x, nb::handle axis, nb::handle reverse, nb::handle exclusive) {
   ScanDescriptor what;
   what.kind = static_cast<ScanKind>(kind);
   what.input_shape = x.shape();
   what.scan_axis = axis_of(axis);
-  what.reverse = reverse;
+  what.reverse = flag(reverse, "reverse");
   what.element = x.element();
-  what.exclusive = exclusive;
+  what.exclusive = flag(exclusive, "exclusive");
   return what;
 }
 
 ScanTies ties_named(nb::handle ties) { return static_cast<ScanTies>(choice_named(ties, "ties", {"first", "last"})); }
 
 /// cumsum, cumprod and logcumsumexp.
-nb::object scan(int kind, nb::handle x, nb::handle axis, bool reverse, bool exclusive, nb::handle out) {
+nb::object scan(int kind, nb::handle x, nb::handle axis, nb::handle reverse, nb::handle exclusive, nb::handle out) {
   const Array input = read_array(x, "x");
   const auto& plan = plan_for<ScanOp>(describe(kind, input, axis, reverse, exclusive));
   Array y = output_like(out, "out", input, input.element());
   run<ScanOp>(plan, {input.view, y.view, std::nullopt}, count(input.shape()));
-  return std::move(y.object);
+  return written(y);
 }
 
 /// cummax and cummin: (values, indices), the latter None without an index dtype.
-nb::object extremum(int kind, nb::handle x, nb::handle axis, bool reverse, nb::handle ties, nb::handle index_dtype,
-                    nb::handle out) {
+nb::object extremum(int kind, nb::handle x, nb::handle axis, nb::handle reverse, nb::handle ties,
+                    nb::handle index_dtype, nb::handle out) {
   const Array input = read_array(x, "x");
-  ScanDescriptor what = describe(kind, input, axis, reverse, false);
+  ScanDescriptor what = describe(kind, input, axis, reverse, nb::handle(Py_False));
   what.ties = ties_named(ties);
   if (!index_dtype.is_none()) what.index_element = element_named(index_dtype, "index_dtype");
   const auto& plan = plan_for<ScanOp>(what);
   const Array y = output_like(item_or_none(out, 0, 2), "out[0]", input, input.element());
   if (!what.index_element) {
+    refuse_item(out, 1, 2);
     run<ScanOp>(plan, {input.view, y.view, std::nullopt}, count(input.shape()));
-    return nb::make_tuple(y.object, nb::none());
+    return nb::make_tuple(written(y), nb::none());
   }
   const Array indices = output_like(item_or_none(out, 1, 2), "out[1]", input, *what.index_element);
   run<ScanOp>(plan, {input.view, y.view, indices.view}, count(input.shape()));
-  return nb::make_tuple(y.object, indices.object);
+  return nb::make_tuple(written(y), written(indices));
 }
 
 /// The gradient of any scan; what its kind does not need may be None.
 nb::object scan_backward(int kind, nb::handle dy, nb::handle x, nb::handle y, nb::handle indices, nb::handle axis,
-                         bool reverse, bool exclusive, nb::handle ties, nb::handle out) {
+                         nb::handle reverse, nb::handle exclusive, nb::handle ties, nb::handle out) {
   const Array gradient = read_array(dy, "dy");
   const std::optional<Array> input = read_optional(x, "x");
   const std::optional<Array> result = read_optional(y, "y");
@@ -67,7 +68,7 @@ nb::object scan_backward(int kind, nb::handle dy, nb::handle x, nb::handle y, nb
   Array dx = output_like(out, "out", gradient, gradient.element());
   run<ScanBackwardOp>(plan, {gradient.view, dx.view, view_of(input), view_of(result), view_of(winners)},
                       count(gradient.shape()));
-  return std::move(dx.object);
+  return written(dx);
 }
 
 /// A state of the shape without the axis, seen with the axis as one of extent 1.
@@ -83,17 +84,17 @@ AnyTensorMut with_axis(AnyTensorMut view, int axis, int rank) {
   return view;
 }
 
-LinearRecurrenceDescriptor describe_recurrence(const Array& a, nb::handle axis, bool reverse, bool initial) {
+LinearRecurrenceDescriptor describe_recurrence(const Array& a, nb::handle axis, nb::handle reverse, bool initial) {
   LinearRecurrenceDescriptor what;
   what.shape = a.shape();
   what.axis = axis_of(axis);
-  what.reverse = reverse;
+  what.reverse = flag(reverse, "reverse");
   what.element = a.element();
   what.initial = initial;
   return what;
 }
 
-nb::object linear_recurrence(nb::handle a, nb::handle b, nb::handle axis, nb::handle initial, bool reverse,
+nb::object linear_recurrence(nb::handle a, nb::handle b, nb::handle axis, nb::handle initial, nb::handle reverse,
                              nb::handle out) {
   const Array factors = read_array(a, "a");
   const Array terms = read_array(b, "b");
@@ -104,12 +105,12 @@ nb::object linear_recurrence(nb::handle a, nb::handle b, nb::handle axis, nb::ha
   LinearRecurrenceArgs args{factors.view, terms.view, std::nullopt, h.view};
   if (state) args.initial = with_axis(state->view, what.axis, what.shape.rank());
   run<LinearRecurrenceOp>(plan, args, count(factors.shape()));
-  return std::move(h.object);
+  return written(h);
 }
 
 /// (da, db, d_initial), the last None without an initial state.
 nb::object linear_recurrence_backward(nb::handle dh, nb::handle a, nb::handle h, nb::handle axis, nb::handle initial,
-                                      bool reverse, nb::handle out) {
+                                      nb::handle reverse, nb::handle out) {
   const Array gradient = read_array(dh, "dh");
   const Array factors = read_array(a, "a");
   const Array states = read_array(h, "h");
@@ -119,17 +120,17 @@ nb::object linear_recurrence_backward(nb::handle dh, nb::handle a, nb::handle h,
   const Array da = output_like(item_or_none(out, 0, 3), "out[0]", factors, factors.element());
   const Array db = output_like(item_or_none(out, 1, 3), "out[1]", factors, factors.element());
   LinearRecurrenceBackwardArgs args{gradient.view, factors.view, states.view, std::nullopt, da.view, db.view, {}};
-  nb::object d_initial = nb::none();
   std::optional<Array> d_state;
   if (state) {
     const int rank = what.shape.rank();
     args.initial = with_axis(state->view, what.axis, rank);
     d_state = output_like(item_or_none(out, 2, 3), "out[2]", *state, factors.element());
     args.d_initial = with_axis(d_state->view, what.axis, rank);
-    d_initial = d_state->object;
+  } else {
+    refuse_item(out, 2, 3);
   }
   run<LinearRecurrenceBackwardOp>(plan, args, count(factors.shape()));
-  return nb::make_tuple(da.object, db.object, d_initial);
+  return nb::make_tuple(written(da), written(db), d_state ? written(*d_state) : nb::none());
 }
 
 }  // namespace

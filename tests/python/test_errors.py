@@ -1,0 +1,246 @@
+"""Every way to call a function wrongly: the exception's type and what its message says."""
+
+import functools
+
+import numpy as np
+import planck
+import pytest
+import torch
+from arrays import OldDlpack
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+Q = X.astype(np.int8)
+BUFFER = bytes(33)
+HOLES = np.zeros(3, [("number", np.float32), ("letter", np.int8)])["number"]
+MASKED = np.ma.masked_array([1.0, 2.0], [False, True])
+
+
+class Elsewhere(OldDlpack):
+    """What says that its memory is a GPU's."""
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+quantize, cumsum, cummax, dynamic = planck.quantize, planck.cumsum, planck.cummax, planck.dynamic_quantize
+
+# name: (the call, the exception, a part of its message)
+CASES = {
+    "axis beyond the last": (lambda: cumsum(X, axis=2), ValueError, "2 is not an axis of shape = [3, 4]"),
+    "axis before the first": (lambda: cumsum(X, axis=-3), ValueError, "-3 is not an axis"),
+    "axis far away": (lambda: cumsum(X, axis=2**40), ValueError, "not an axis"),
+    "axis None": (lambda: cumsum(X, axis=None), TypeError, "axis = None is not an integer"),
+    "axis float": (lambda: cumsum(X, axis=1.0), TypeError, "axis = 1.0 is not an integer"),
+    "axis of rank 0": (lambda: cumsum(np.float32(1)), ValueError, "not an axis of shape = []"),
+    "axis of a channel": (lambda: quantize(X, [1.0] * 3, axis=2), ValueError, "axis"),
+    "rank 9": (lambda: cumsum(np.zeros((1,) * 9)), NotImplementedError, "rank 9; ranks 0 to 8"),
+    "rank 9 of a tensor": (lambda: cumsum(torch.zeros((1,) * 9)), NotImplementedError, "rank 9; ranks 0 to 8"),
+    "rank 9 of a blend": (lambda: planck.lerp(np.zeros((1,) * 9), 1.0, 0.5), NotImplementedError, "rank 9"),
+    "int8 has no sums": (lambda: cumsum(Q), NotImplementedError, "no kernel for element = s8"),
+    "integers have no logs": (lambda: planck.logcumsumexp(np.arange(3)), NotImplementedError, "element = s64"),
+    "quantize integers": (lambda: quantize(np.arange(3), 0.5), NotImplementedError, "s64"),
+    "dequantize floats": (lambda: planck.dequantize(X, 0.5), NotImplementedError, "f32"),
+    "codes of 32 bits": (lambda: quantize(X, 0.5, dtype="int32"), NotImplementedError, "output_element = s32"),
+    "indices as floats": (lambda: cummax(X, index_dtype="float32"), NotImplementedError, "index_element = f32"),
+    "no such dtype": (
+        lambda: quantize(X, 0.5, dtype="int7"),
+        ValueError,
+        "dtype = int7 is no dtype known here; there are",
+    ),
+    "no such scale_dtype": (lambda: dynamic(X, scale_dtype="f8e4"), ValueError, "scale_dtype = f8e4"),
+    "scale_dtype of another": (lambda: dynamic(X, scale_dtype="float16"), NotImplementedError, "scale_element"),
+    "dtype None": (lambda: quantize(X, 0.5, dtype=None), ValueError, "dtype = None"),
+    "no such scope": (
+        lambda: quantize(X, 0.5, scope="row"),
+        ValueError,
+        "scope = 'row' is none of tensor, channel, token, group",
+    ),
+    "scope is no text": (lambda: quantize(X, 0.5, scope=1), ValueError, "scope = 1 is none of"),
+    "no such mode": (lambda: dynamic(X, mode="affine"), ValueError, "mode = 'affine' is none of symmetric, asymmetric"),
+    "no such nonfinite": (
+        lambda: dynamic(X, nonfinite="no"),
+        ValueError,
+        "nonfinite = 'no' is none of saturate, error",
+    ),
+    "no such form": (
+        lambda: quantize(X, 0.5, scale_form="x"),
+        ValueError,
+        "scale_form = 'x' is none of divide, reciprocal",
+    ),
+    "no such ties": (lambda: cummax(X, ties="any"), ValueError, "ties = 'any' is none of first, last"),
+    "no such argument": (lambda: cumsum(X, dim=0), TypeError, "unexpected keyword argument 'dim'"),
+    "options without names": (lambda: cumsum(X, 0, True), TypeError, "positional arguments"),
+    "reverse is no bool": (lambda: cumsum(X, reverse="yes"), TypeError, "reverse"),
+    "channel without axis": (lambda: quantize(X, 0.5, scope="channel"), ValueError, "'channel' needs an axis"),
+    "group without size": (lambda: quantize(X, 0.5, scope="group"), ValueError, "'group' needs a group_size"),
+    "group of none": (lambda: quantize(X, 0.5, group_size=0), ValueError, "group_size = 0"),
+    "group size float": (lambda: quantize(X, 0.5, group_size=2.0), TypeError, "group_size = 2.0 is not an integer"),
+    "size of a channel": (
+        lambda: quantize(X, 0.5, scope="channel", axis=0, group_size=2),
+        ValueError,
+        "group_size is for",
+    ),
+    "axis of a tensor": (lambda: quantize(X, 0.5, scope="tensor", axis=0), ValueError, "axis is for"),
+    "axis of tokens": (lambda: dynamic(X, axis=0), ValueError, "axis is for scope = 'channel' and 'group' only"),
+    "token of rank 0": (lambda: dynamic(np.float32(1)), ValueError, "rank"),
+    "scale of another shape": (
+        lambda: quantize(X, np.ones(4), axis=0),
+        ValueError,
+        "scale has shape [4] but the descriptor says [3]",
+    ),
+    "scale is one number": (lambda: quantize(X, 0.5, axis=0), ValueError, "scale"),
+    "zero point's shape": (lambda: quantize(X, 0.5, np.zeros(3, int)), ValueError, "zero_point has shape [3]"),
+    "scale 0": (lambda: quantize(X, 0.0), ValueError, "scale = 0 must be finite and at least"),
+    "scale below 0": (lambda: planck.fake_quantize(X, -1.0), ValueError, "scale = -1 must be finite"),
+    "scale NaN": (lambda: quantize(X, float("nan")), ValueError, "scale = nan must be finite"),
+    "a scale among others": (lambda: quantize(X, [1.0, 0.0, 1.0], axis=0), ValueError, "scale[1] = 0 must be finite"),
+    "scale None": (lambda: quantize(X, None), TypeError, "scale is None"),
+    "scale complex": (lambda: quantize(X, 1j), (TypeError, NotImplementedError), "scale"),
+    "scale text": (lambda: quantize(X, "1"), (TypeError, NotImplementedError), "scale has dtype <U1"),
+    "zero point beyond 2^20": (lambda: quantize(X, 0.5, 2**21), ValueError, "zero_point = 2097152 must lie in"),
+    "zero point beyond int32": (lambda: quantize(X, 0.5, 2**40), ValueError, "zero_point = 1099511627776 must lie in"),
+    "zero points beyond int32": (
+        lambda: quantize(X, [1.0] * 3, [0, 2**40, 0], axis=0),
+        ValueError,
+        "int32 cannot hold",
+    ),
+    "zero point float": (lambda: quantize(X, 0.5, 1.0), TypeError, "zero_point = 1.0 is not an integer"),
+    "zero points float": (lambda: quantize(X, [1.0] * 3, np.zeros(3), axis=0), TypeError, "zero points are integers"),
+    "codes beyond int8": (lambda: quantize(X, 0.5, q_max=128), ValueError, "q_max = 128"),
+    "codes upside down": (lambda: quantize(X, 0.5, q_min=5, q_max=4), ValueError, "q_min = 5"),
+    "codes float": (lambda: quantize(X, 0.5, q_max=1.5), TypeError, "q_max = 1.5 is not an integer"),
+    "infinity refused": (lambda: dynamic(X + np.float32(np.inf), nonfinite="error"), ValueError, "inf"),
+    "sums without codes": (lambda: dynamic(X, qparams_only=True, row_sum=True), ValueError, "row_sum"),
+    "x None": (lambda: cumsum(None), TypeError, "x is None, not an array"),
+    "x text": (lambda: cumsum("abc"), NotImplementedError, "x has dtype <U3; there are float16"),
+    "x ragged": (lambda: cumsum([[1.0], [1.0, 2.0]]), ValueError, "inhomogeneous"),
+    "dy of another shape": (lambda: planck.cumprod_backward(X[0], X), ValueError, "shape"),
+    "dy of another dtype": (lambda: planck.cumprod_backward(X.astype(float), X), ValueError, "f32"),
+    "maxima from nothing": (lambda: planck.cummax_backward(X), ValueError, "x is absent but needed for Cummax"),
+    "blends of two dtypes": (lambda: planck.lerp(X, X.astype(float), 0.5), ValueError, "b holds f64 but"),
+    "blends that do not fit": (lambda: planck.lerp(X, X[:, :3], 0.5), ValueError, "does not broadcast"),
+    "weight None": (lambda: planck.lerp(X, X, None), TypeError, "weight is None"),
+    "alpha None": (lambda: planck.add_scaled(X, X, None), TypeError, "alpha is None"),
+    "weight complex": (lambda: planck.lerp(X, X, 1j), (TypeError, NotImplementedError), "weight"),
+    "b of another shape": (lambda: planck.linear_recurrence(X, X[:2]), ValueError, "b has shape [2, 4]"),
+    "initial of another shape": (
+        lambda: planck.linear_recurrence(X, X, initial=np.zeros(4, np.float32)),
+        ValueError,
+        "initial",
+    ),
+    "misaligned": (lambda: cumsum(np.frombuffer(BUFFER, np.float64, offset=1)), ValueError, "not aligned to 8 bytes"),
+    "a field": (lambda: cumsum(HOLES), ValueError, "a stride of 5 bytes, which is no whole number of float32 elements"),
+    "masked": (lambda: cumsum(MASKED), TypeError, "x is a masked array, whose mask would be lost"),
+    "no threads": (lambda: planck.set_num_threads(0), ValueError, "0 is not at least 1"),
+    "fewer threads": (lambda: planck.set_num_threads(-1), ValueError, "-1 is not at least 1"),
+    "half a thread": (lambda: planck.set_num_threads(1.5), TypeError, "threads"),
+    "no plan": (lambda: planck.plan_info(planck.get_num_threads), TypeError, "this function runs no plan"),
+    "no function": (lambda: planck.plan_info(X), TypeError, "function"),
+    "plan of a wrong call": (lambda: planck.plan_info(cumsum, X, axis=5), ValueError, "5 is not an axis"),
+    "plan with a wrong out": (lambda: planck.plan_info(cumsum, X, out=np.zeros(3)), ValueError, "y"),
+    "grad": (
+        lambda: cumsum(torch.ones(3, requires_grad=True)),
+        ValueError,
+        "x requires grad, and this function records no gradient",
+    ),
+    "scale with grad": (lambda: quantize(X, torch.ones((), requires_grad=True)), ValueError, "scale requires grad"),
+    "out with grad": (
+        lambda: cumsum(torch.ones(3), out=torch.ones(3, requires_grad=True)),
+        ValueError,
+        "out requires grad",
+    ),
+    "lazily negated": (
+        lambda: cumsum(torch.imag(torch.ones(3, dtype=torch.cfloat).conj())),
+        NotImplementedError,
+        "resolve_neg()",
+    ),
+    "meta": (lambda: cumsum(torch.ones(3, device="meta")), NotImplementedError, "x is on device meta"),
+    "out on meta": (
+        lambda: cumsum(torch.ones(3), out=torch.ones(3, device="meta")),
+        NotImplementedError,
+        "out is on device meta",
+    ),
+    "sparse": (lambda: cumsum(torch.eye(3).to_sparse()), NotImplementedError, "x is sparse"),
+    "another device": (
+        lambda: cumsum(Elsewhere(X)),
+        NotImplementedError,
+        "x is on device 2; the Python package runs on the CPU",
+    ),
+    "a tensor's dtype": (
+        lambda: cumsum(torch.ones(3, dtype=torch.int16)),
+        NotImplementedError,
+        "x has dtype torch.int16",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_error(name):
+    call, exception, message = CASES[name]
+    with pytest.raises(exception) as caught:
+        call()
+    assert message in str(caught.value)
+    assert "C++" not in str(caught.value) and "frame #" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "complex64",
+        "bool",
+        "longdouble",
+        "int16",
+        "uint32",
+        ">f4",
+        ">i8",
+        "datetime64[s]",
+        "object",
+        "S3",
+        "float8_e4m3fn",
+        "int4",
+    ],
+)
+@pytest.mark.parametrize(
+    "function", [cumsum, functools.partial(quantize, scale=0.5), functools.partial(planck.lerp, b=X, weight=X)]
+)
+def test_dtypes_that_there_are_not(function, dtype):
+    with pytest.raises(NotImplementedError) as caught:
+        function(np.zeros(4, dtype))
+    assert f"has dtype {np.dtype(dtype)}; there are float16, bfloat16" in str(caught.value)
+
+
+def test_fake_tensors_are_refused():
+    """What torch.compile traces with has no memory; the message must name the functions that can be traced."""
+    with FakeTensorMode():
+        fake = torch.ones(3)
+    with pytest.raises((TypeError, NotImplementedError, ValueError)) as caught:
+        cumsum(fake)
+    assert "x is a FakeTensor" in str(caught.value)
+
+
+@pytest.mark.parametrize("transform", [torch.vmap, torch.func.functionalize])
+def test_function_transforms_are_refused(transform):
+    with pytest.raises((TypeError, NotImplementedError, ValueError)) as caught:
+        transform(cumsum)(torch.ones(3, 4))
+    assert "frame #" not in str(caught.value) and "null data" not in str(caught.value)
+
+
+def test_grad_is_allowed_where_none_is_recorded():
+    x = torch.arange(3.0, requires_grad=True)
+    with torch.no_grad():
+        y = cumsum(x)
+        assert cumsum(torch.ones(3), out=x) is x
+    assert y.tolist() == [0.0, 1.0, 3.0] and not y.requires_grad
+    assert x.tolist() == [1.0, 2.0, 3.0] and x.requires_grad
+    assert cumsum(x.detach()).tolist() == [1.0, 3.0, 6.0]
+
+
+def test_other_libraries_settings_do_not_matter():
+    """Tensors on the CPU give results there, whatever the default device for new ones."""
+    x = torch.from_numpy(X)
+    with torch.device("meta"):
+        found = dynamic(x)
+    assert found.q.device.type == found.scale.device.type == "cpu"
+    with np.errstate(all="raise"):
+        assert cumsum(np.array([3e38, 3e38], np.float32))[1] == np.inf

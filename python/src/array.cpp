@@ -362,8 +362,11 @@ class Torch {
 
   Array see(nb::handle object, const char* name) const {
     raise_if_recorded(object, name);
+    // A view that is yet to be negated; its numbers are somewhere else's with the other sign.
     if (is_true(object.attr(nb::handle(is_neg_))())) {
-      raise(PyExc_NotImplementedError, std::string(name) + " is a lazily negated view: call resolve_neg() on it first");
+      Array array = seen(object.attr("resolve_neg")(), name);
+      array.writable = false;
+      return array;
     }
     return seen(object, name);
   }

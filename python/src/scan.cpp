@@ -8,15 +8,22 @@
 namespace planck::python {
 namespace {
 
-std::optional<AnyTensorRef> view_of(const std::optional<Array>& array) {
+/// What is scanned: a single number is an axis of one element.
+AnyTensorMut axes_of(const Array& array) {
+  AnyTensorMut view = array.view;
+  if (view.shape.rank() == 0) view.shape = {1};
+  return view;
+}
+
+std::optional<AnyTensorRef> axes_of(const std::optional<Array>& array) {
   if (!array) return std::nullopt;
-  return array->view;
+  return axes_of(*array);
 }
 
 ScanDescriptor describe(int kind, const Array& x, nb::handle axis, nb::handle reverse, nb::handle exclusive) {
   ScanDescriptor what;
   what.kind = static_cast<ScanKind>(kind);
-  what.input_shape = x.shape();
+  what.input_shape = axes_of(x).shape;
   what.scan_axis = axis_of(axis);
   what.reverse = flag(reverse, "reverse");
   what.element = x.element();
@@ -31,7 +38,7 @@ nb::object scan(int kind, nb::handle x, nb::handle axis, nb::handle reverse, nb:
   const Array input = read_array(x, "x");
   const auto& plan = plan_for<ScanOp>(describe(kind, input, axis, reverse, exclusive));
   Array y = output_like(out, "out", input, input.element());
-  run<ScanOp>(plan, {input.view, y.view, std::nullopt}, count(input.shape()));
+  run<ScanOp>(plan, {axes_of(input), axes_of(y), std::nullopt}, count(input.shape()));
   return written(y);
 }
 
@@ -46,11 +53,11 @@ nb::object extremum(int kind, nb::handle x, nb::handle axis, nb::handle reverse,
   const Array y = output_like(item_or_none(out, 0, 2), "out[0]", input, input.element());
   if (!what.index_element) {
     refuse_item(out, 1, 2);
-    run<ScanOp>(plan, {input.view, y.view, std::nullopt}, count(input.shape()));
+    run<ScanOp>(plan, {axes_of(input), axes_of(y), std::nullopt}, count(input.shape()));
     return nb::make_tuple(written(y), nb::none());
   }
   const Array indices = output_like(item_or_none(out, 1, 2), "out[1]", input, *what.index_element);
-  run<ScanOp>(plan, {input.view, y.view, indices.view}, count(input.shape()));
+  run<ScanOp>(plan, {axes_of(input), axes_of(y), axes_of(indices)}, count(input.shape()));
   return nb::make_tuple(written(y), written(indices));
 }
 
@@ -66,7 +73,7 @@ nb::object scan_backward(int kind, nb::handle dy, nb::handle x, nb::handle y, nb
   if (winners) what.index_element = winners->element();
   const auto& plan = plan_for<ScanBackwardOp>(what);
   Array dx = output_like(out, "out", gradient, gradient.element());
-  run<ScanBackwardOp>(plan, {gradient.view, dx.view, view_of(input), view_of(result), view_of(winners)},
+  run<ScanBackwardOp>(plan, {axes_of(gradient), axes_of(dx), axes_of(input), axes_of(result), axes_of(winners)},
                       count(gradient.shape()));
   return written(dx);
 }
@@ -86,7 +93,7 @@ AnyTensorMut with_axis(AnyTensorMut view, int axis, int rank) {
 
 LinearRecurrenceDescriptor describe_recurrence(const Array& a, nb::handle axis, nb::handle reverse, bool initial) {
   LinearRecurrenceDescriptor what;
-  what.shape = a.shape();
+  what.shape = axes_of(a).shape;
   what.axis = axis_of(axis);
   what.reverse = flag(reverse, "reverse");
   what.element = a.element();
@@ -102,7 +109,7 @@ nb::object linear_recurrence(nb::handle a, nb::handle b, nb::handle axis, nb::ha
   const LinearRecurrenceDescriptor what = describe_recurrence(factors, axis, reverse, state.has_value());
   const auto& plan = plan_for<LinearRecurrenceOp>(what);
   Array h = output_like(out, "out", factors, factors.element());
-  LinearRecurrenceArgs args{factors.view, terms.view, std::nullopt, h.view};
+  LinearRecurrenceArgs args{axes_of(factors), axes_of(terms), std::nullopt, axes_of(h)};
   if (state) args.initial = with_axis(state->view, what.axis, what.shape.rank());
   run<LinearRecurrenceOp>(plan, args, count(factors.shape()));
   return written(h);
@@ -119,7 +126,8 @@ nb::object linear_recurrence_backward(nb::handle dh, nb::handle a, nb::handle h,
   const auto& plan = plan_for<LinearRecurrenceBackwardOp>(what);
   const Array da = output_like(item_or_none(out, 0, 3), "out[0]", factors, factors.element());
   const Array db = output_like(item_or_none(out, 1, 3), "out[1]", factors, factors.element());
-  LinearRecurrenceBackwardArgs args{gradient.view, factors.view, states.view, std::nullopt, da.view, db.view, {}};
+  LinearRecurrenceBackwardArgs args{
+      axes_of(gradient), axes_of(factors), axes_of(states), std::nullopt, axes_of(da), axes_of(db), {}};
   std::optional<Array> d_state;
   if (state) {
     const int rank = what.shape.rank();

@@ -212,3 +212,17 @@ def test_lists_and_numbers_are_arrays():
 
 def test_numpys_bools_are_bools():
     assert planck.cumsum([1, 2], reverse=np.True_).tolist() == [3, 2]
+
+
+def test_a_number_is_an_axis_of_one_element():
+    assert planck.cumsum(np.float32(3)).shape == ()
+    assert planck.cumsum(np.float32(3), 0) == 3
+    assert planck.cumprod(torch.tensor(3.0), exclusive=True) == 1
+    assert planck.cummax(np.array(2.0)) == (2, 0)
+    assert planck.linear_recurrence(np.array(2.0), np.array(1.0), initial=np.array(5.0)) == 11
+
+
+def test_lazily_negated_tensors_are_negated():
+    x = torch.tensor([1 + 2j, 3 + 4j]).conj().imag
+    assert x.is_neg()
+    assert planck.cumsum(x).tolist() == [-2, -6]

@@ -30,7 +30,7 @@ def runs_at_once(tensors: tuple[Any, ...]) -> bool:
     if _is_compiling():
         return False
     for tensor in tensors:
-        if tensor is not None and type(tensor) not in _PLAIN:
+        if tensor is not None and (type(tensor) not in _PLAIN or not tensor.is_cpu):
             return False
     return (
         _get_tracing_state() is None
@@ -42,45 +42,81 @@ def runs_at_once(tensors: tuple[Any, ...]) -> bool:
 
 
 def wants_gradient(tensors: tuple[Any, ...]) -> bool:
-    if not _is_grad_enabled():
-        return False
-    return any(tensor is not None and tensor.requires_grad for tensor in tensors)
+    if _is_grad_enabled():
+        for tensor in tensors:
+            if tensor is not None and tensor.requires_grad:
+                return True
+    return False
+
+
+def _refuse_tangents(name: str, tensors: tuple[Any, ...]) -> None:
+    """Below the registered operation tangents would silently be lost."""
+    for tensor in tensors:
+        if isinstance(tensor, Tensor) and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise NotImplementedError(f"planck.torch.{name} has no forward-mode gradient (jvp): use reverse mode")
+
+
+def _refuse_second(name: str) -> Callable[..., Any]:
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError(f"planck.torch.{name.removesuffix('_backward')} cannot be differentiated twice")
+
+    return backward
+
+
+def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    pass
 
 
 class Operation:
     """One of `_ops`, called as `operation(tensors, options)`, on the way that the call needs."""
 
     def __init__(
-        self,
-        name: str,
-        setup: Callable[..., None] | None = None,
-        backward: Callable[..., Any] | None = None,
-        *,
-        twice: bool = False,
+        self, name: str, setup: Callable[..., None] | None = None, backward: Callable[..., Any] | None = None
     ) -> None:
-        """`setup` saves what `backward` needs; a backward of differentiable calls works `twice`."""
+        """`setup` saves what `backward` needs."""
+        self.name = name
         self.run = run = getattr(_ops, name)
-        self.op = getattr(_ops, name + "_op")
+        self.op = op = getattr(_ops, name + "_op")
         self.function: Any = None
+        self.transformed: Any = None
+        if name.endswith("_backward"):  # with create_graph, what comes out says why there is no second gradient
+            setup, backward = _save_nothing, _refuse_second(name)
         if setup is None or backward is None:
             return
-        self.op.register_autograd(backward, setup_context=setup)
+        op.register_autograd(backward, setup_context=setup)
 
         def forward(ctx: Any, *args: Any) -> Any:
             output = run(*args)
             setup(ctx, args, output)
             return output
 
-        once = backward if twice else torch.autograd.function.once_differentiable(backward)
-        members = {"forward": staticmethod(forward), "backward": staticmethod(once)}
+        def forward_transformed(*args: Any) -> Any:
+            return op(*args)
+
+        members: dict[str, Any] = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
         self.function = type(name, (torch.autograd.Function,), members)
+        members = {
+            "forward": staticmethod(forward_transformed),
+            "setup_context": staticmethod(setup),
+            "backward": staticmethod(backward),
+            "generate_vmap_rule": True,
+        }
+        self.transformed = type(name, (torch.autograd.Function,), members)
 
     def __call__(self, tensors: tuple[Any, ...], options: tuple[Any, ...]) -> Any:
         if not runs_at_once(tensors):
+            if not _is_compiling():
+                for tensor in tensors:
+                    if tensor is not None and not isinstance(tensor, Tensor):
+                        raise TypeError(f"planck.torch.{self.name} takes tensors, not {type(tensor).__name__}")
+                if forward_ad._current_level >= 0:
+                    _refuse_tangents(self.name, tensors)
+                if self.transformed is not None and _transforms_active():
+                    return self.transformed.apply(*tensors, *options)
             return self.op(*tensors, *options)
         if not wants_gradient(tensors):
             return self.run(*tensors, *options)
-        if self.function is None:
-            with torch.no_grad():
-                return self.run(*tensors, *options)
-        return self.function.apply(*tensors, *options)
+        if self.function is not None:
+            return self.function.apply(*tensors, *options)
+        with torch.no_grad():
+            return self.run(*tensors, *options)

@@ -82,7 +82,7 @@ def _linear_recurrence_backward_of(ctx: Any, dh: Tensor) -> tuple[Any, ...]:
     return da, db, None if initial is None else d_initial, None, None
 
 
-_cumsum = Operation("cumsum", _save_nothing, _cumsum_backward, twice=True)
+_cumsum = Operation("cumsum", _save_nothing, _cumsum_backward)
 _cumprod = Operation("cumprod", _save_input, _cumprod_backward_of)
 _cumprod_backward = Operation("cumprod_backward")
 _logcumsumexp = Operation("logcumsumexp", _save_input_and_output, _logcumsumexp_backward_of)
@@ -229,6 +229,16 @@ def _scope_of(scope: Scope | None, dim: int | None, group_size: int | None) -> t
     """The scope, where it was left out from the rest; and the dimension, of which a group has a default."""
     if scope is None:
         scope = "group" if group_size is not None else "channel" if dim is not None else "tensor"
+    if scope not in ("tensor", "channel", "token", "group"):
+        raise ValueError(f"scope = {scope!r} is none of tensor, channel, token, group")
+    if dim is not None and scope not in ("channel", "group"):
+        raise ValueError("dim is for scope = 'channel' and 'group' only")
+    if group_size is not None and (scope != "group" or group_size < 1):
+        raise ValueError("group_size is for scope = 'group' only, and at least 1")
+    if scope == "channel" and dim is None:
+        raise ValueError("scope = 'channel' needs a dim")
+    if scope == "group" and group_size is None:
+        raise ValueError("scope = 'group' needs a group_size")
     return scope, -1 if scope == "group" and dim is None else dim
 
 

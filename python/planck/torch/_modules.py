@@ -44,6 +44,17 @@ def _qparams(least: Tensor, largest: Tensor, mode: str, quant_min: int, quant_ma
     return scale, (quant_min - torch.round(least / scale)).clamp(quant_min, quant_max).to(torch.int32)
 
 
+def _checked(
+    scope: Scope | None, dim: int | None, group_size: int | None, mode: str, quant_min: int, quant_max: int
+) -> tuple[Any, int | None]:
+    """The scope and dimension, if these options can be."""
+    if mode not in ("symmetric", "asymmetric"):
+        raise ValueError(f"mode = {mode!r} is none of symmetric, asymmetric")
+    if quant_min >= quant_max or (mode == "symmetric" and quant_max <= 0):
+        raise ValueError(f"quant_min = {quant_min} and quant_max = {quant_max} are no range of codes")
+    return _scope_of(scope, dim, group_size)
+
+
 class FakeQuantize(nn.Module):
     """Fake-quantises what passes through, with straight-through gradients: put it behind a layer, or apply it to weights.
 
@@ -85,19 +96,11 @@ class FakeQuantize(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        if mode not in ("symmetric", "asymmetric"):
-            raise ValueError(f"mode = {mode!r} is none of symmetric, asymmetric")
+        self.scope, self.dim = _checked(scope, dim, group_size, mode, quant_min, quant_max)
         if observer not in ("moving_average", "dynamic"):
             raise ValueError(f"observer = {observer!r} is none of moving_average, dynamic")
-        if quant_min >= quant_max or (mode == "symmetric" and quant_max <= 0):
-            raise ValueError(f"quant_min = {quant_min} and quant_max = {quant_max} are no range of codes")
-        self.scope, self.dim = _scope_of(scope, dim, group_size)
-        if self.scope not in ("tensor", "channel", "token", "group"):
-            raise ValueError(f"scope = {scope!r} is none of tensor, channel, token, group")
-        if self.scope == "channel" and dim is None:
-            raise ValueError("scope = 'channel' needs a dim")
-        if self.scope == "group" and group_size is None:
-            raise ValueError("scope = 'group' needs a group_size")
+        if scale_form not in ("divide", "reciprocal"):
+            raise ValueError(f"scale_form = {scale_form!r} is none of divide, reciprocal")
         if learnable and observer == "dynamic":
             raise ValueError("learnable scales cannot come from each input alone: leave observer at moving_average")
         if shape is None:
@@ -118,7 +121,7 @@ class FakeQuantize(nn.Module):
         scale = torch.ones(shape, dtype=dtype)
         if learnable:
             self.scale = nn.Parameter(scale)
-            self.zero_point = nn.Parameter(torch.zeros(shape, dtype=dtype))
+            self.zero_point = nn.Parameter(torch.zeros(shape, dtype=dtype), requires_grad=mode == "asymmetric")
         else:
             self.register_buffer("scale", scale)
             self.register_buffer("zero_point", torch.zeros(shape, dtype=torch.int32))
@@ -141,7 +144,11 @@ class FakeQuantize(nn.Module):
             self._observe(x.detach())
         if not self.quantizing:
             return x
+        if self.scale.shape == (0,) and x.numel() > 0:
+            raise RuntimeError("FakeQuantize has observed no input yet: pass one in training mode, or load a state")
         if self.learnable:
+            # A step of the optimizer may have been too long. As `data`: an earlier use may wait for its backward.
+            self.scale.data.clamp_(min=torch.finfo(self.scale.dtype).eps)
             return fake_quantize_learnable(
                 x,
                 self.scale,
@@ -154,7 +161,8 @@ class FakeQuantize(nn.Module):
                 scale_form=self.scale_form,
                 grad_factor=self.grad_factor,
             )
-        return self._fake_quantize(x, self.scale, self.zero_point)
+        # Copies: the next input changes the buffers in place, and this one may wait for its backward.
+        return self._fake_quantize(x, self.scale.clone(), self.zero_point.clone())
 
     def enable_observer(self, enabled: bool = True) -> None:
         """Whether inputs in training mode move the range."""
@@ -190,7 +198,8 @@ class FakeQuantize(nn.Module):
 
     @torch.no_grad()
     def _observe(self, x: Tensor) -> None:
-        if x.numel() == 0 or (self.learnable and self.initialized):
+        # A branch on `initialized` would end the graph of torch.compile.
+        if x.numel() == 0 or (self.learnable and not torch.compiler.is_compiling() and self.initialized):
             return
         least, largest = (r.to(self.min_val.dtype) for r in _ranges(x, self.scope, self.dim, self.group_size))
         if self.min_val.shape != least.shape:
@@ -200,14 +209,27 @@ class FakeQuantize(nn.Module):
                 )
             self._resize(least.shape)
         first = torch.isinf(self.min_val)
-        self.min_val.copy_(torch.where(first, least, self.min_val + self.averaging_constant * (least - self.min_val)))
+        moves = torch.isfinite(least) & torch.isfinite(largest)  # an overflow moves nothing
+        if self.learnable:
+            moves &= ~self.initialized
+        self.min_val.copy_(
+            torch.where(
+                moves,
+                torch.where(first, least, self.min_val + self.averaging_constant * (least - self.min_val)),
+                self.min_val,
+            )
+        )
         self.max_val.copy_(
-            torch.where(first, largest, self.max_val + self.averaging_constant * (largest - self.max_val))
+            torch.where(
+                moves,
+                torch.where(first, largest, self.max_val + self.averaging_constant * (largest - self.max_val)),
+                self.max_val,
+            )
         )
         scale, zero_point = _qparams(self.min_val, self.max_val, self.mode, self.quant_min, self.quant_max)
-        self.scale.copy_(scale)
-        self.zero_point.copy_(zero_point)
-        self.initialized.fill_(True)
+        self.scale.copy_(torch.where(moves, scale, self.scale))
+        self.zero_point.copy_(torch.where(moves, zero_point, self.zero_point))
+        self.initialized.logical_or_(moves.any())
 
     def _resize(self, shape: torch.Size) -> None:
         for name, value in (("min_val", torch.inf), ("max_val", -torch.inf), ("scale", 1), ("zero_point", 0)):
@@ -242,12 +264,19 @@ class DynamicQuantize(nn.Module):
     ) -> None:
         super().__init__()
         low, high = (0, 255) if dtype == torch.uint8 else (-127 if mode == "symmetric" else -128, 127)
-        self.scope, self.dim = _scope_of(scope, dim, group_size)
+        if dtype not in (torch.int8, torch.uint8):
+            raise ValueError(f"dtype = {dtype} is none of int8, uint8")
         self.group_size = group_size
         self.mode: Mode = mode
         self.dtype = dtype
         self.quant_min = low if quant_min is None else quant_min
         self.quant_max = high if quant_max is None else quant_max
+        limits = torch.iinfo(dtype)
+        if self.quant_min < limits.min or self.quant_max > limits.max:
+            raise ValueError(
+                f"quant_min = {self.quant_min} and quant_max = {self.quant_max} must lie in [{limits.min}, {limits.max}]"
+            )
+        self.scope, self.dim = _checked(scope, dim, group_size, mode, self.quant_min, self.quant_max)
         self.zero_in_range = zero_in_range
 
     def forward(self, x: Tensor) -> Tensor:
@@ -264,4 +293,6 @@ class DynamicQuantize(nn.Module):
         return fake_quantize(x, qparams.scale, qparams.zero_point, **codes)
 
     def extra_repr(self) -> str:
-        return f"scope={self.scope}, codes={self.quant_min}..{self.quant_max}, mode={self.mode}"
+        where = "" if self.dim is None else f", dim={self.dim}"
+        size = "" if self.group_size is None else f", group_size={self.group_size}"
+        return f"scope={self.scope}{where}{size}, codes={self.quant_min}..{self.quant_max}, mode={self.mode}"

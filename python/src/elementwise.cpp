@@ -58,7 +58,7 @@ nb::object binary(int kind, nb::handle a, nb::handle b, nb::handle weight, nb::h
   const Array second = read_array(b, "b");
   const Weight w(kind, weight);
   const BinaryParamDescriptor what = describe(kind, first, second, w);
-  const auto& plan = plan_for<BinaryParamOp>(what);
+  const auto plan = plan_for<BinaryParamOp>(what);
   Array y = first.shape() == what.shape ? output_like(out, "out", first, what.element)
                                         : output_array(out, "out", first.maker, what.shape, what.element);
   BinaryParamArgs args{first.view, second.view, std::nullopt, y.view};
@@ -75,7 +75,7 @@ nb::object binary_backward(int kind, nb::handle dy, nb::handle a, nb::handle b, 
   const Array second = read_array(b, "b");
   const Weight w(kind, weight);
   const BinaryParamDescriptor what = describe(kind, first, second, w);
-  const auto& plan = plan_for<BinaryParamBackwardOp>(what);
+  const auto plan = plan_for<BinaryParamBackwardOp>(what);
   BinaryParamBackwardArgs args{gradient.view, first.view, second.view, {}, {}, {}, {}};
   if (w.array) args.weight = w.array->view;
   std::optional<Array> made[3];

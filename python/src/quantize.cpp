@@ -43,7 +43,7 @@ nb::object quantize(nb::handle x, nb::handle scale, nb::handle zero_point, nb::h
                     nb::handle trust_qparams, nb::handle out) {
   const Array input = read_array(x, "x");
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
-  const auto& plan = plan_for<QuantizeOp>(
+  const auto plan = plan_for<QuantizeOp>(
       quantize_descriptor(input, qparams, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams));
   Array q = output_like(out, "out", input, plan.descriptor().output_element);
   run<QuantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, q.view}, count(input.shape()));
@@ -56,7 +56,7 @@ nb::object quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::
   const Array gradient = read_array(dy, "dy");
   const Array input = read_array(x, "x");
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
-  const auto& plan = plan_for<QuantizeBackwardOp>(
+  const auto plan = plan_for<QuantizeBackwardOp>(
       quantize_descriptor(input, qparams, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams));
   Array dx = output_like(out, "out", input, input.element());
   run<QuantizeBackwardOp>(plan, {input.view, qparams.scale, qparams.zero_point, gradient.view, dx.view},
@@ -75,7 +75,7 @@ nb::object dequantize(nb::handle q, nb::handle scale, nb::handle zero_point, nb:
   what.trust_qparams = flag(trust_qparams, "trust_qparams");
   const QParamArrays qparams = read_qparams(scale, zero_point, what.output_element);
   what.scale_element = qparams.scale_element;
-  const auto& plan = plan_for<DequantizeOp>(what);
+  const auto plan = plan_for<DequantizeOp>(what);
   Array x = output_like(out, "out", input, what.output_element);
   run<DequantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, x.view}, count(input.shape()));
   return written(x);
@@ -91,7 +91,7 @@ nb::object dequantize_backward(nb::handle dy, nb::handle scale, nb::handle scope
   what.trust_qparams = flag(trust_qparams, "trust_qparams");
   const QParamArrays qparams = read_qparams(scale, nb::none(), gradient.element());
   what.scale_element = qparams.scale_element;
-  const auto& plan = plan_for<DequantizeBackwardOp>(what);
+  const auto plan = plan_for<DequantizeBackwardOp>(what);
   Array dq = output_like(out, "out", gradient, gradient.element());
   run<DequantizeBackwardOp>(plan, {qparams.scale, gradient.view, dq.view}, count(gradient.shape()));
   return written(dq);
@@ -118,7 +118,7 @@ nb::object fake_quantize(nb::handle x, nb::handle scale, nb::handle zero_point, 
                          nb::handle trust_qparams, nb::handle out) {
   const Array input = read_array(x, "x");
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
-  const auto& plan = plan_for<FakeQuantizeOp>(
+  const auto plan = plan_for<FakeQuantizeOp>(
       fake_quantize_descriptor(input, qparams, q_min, q_max, scope, axis, group_size, scale_form, trust_qparams));
   Array y = output_like(out, "out", input, input.element());
   run<FakeQuantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, y.view}, count(input.shape()));
@@ -136,7 +136,7 @@ nb::object fake_quantize_backward(nb::handle dy, nb::handle x, nb::handle scale,
   FakeQuantizeDescriptor what =
       fake_quantize_descriptor(input, qparams, q_min, q_max, scope, axis, group_size, scale_form, trust_qparams);
   what.learnable = learnable;
-  const auto& plan = plan_for<FakeQuantizeBackwardOp>(what);
+  const auto plan = plan_for<FakeQuantizeBackwardOp>(what);
   FakeQuantizeBackwardArgs args{input.view, qparams.scale, qparams.zero_point, gradient.view};
   args.grad_factor = grad_factor;
   if (!learnable) {
@@ -178,7 +178,7 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
   what.zero_in_range = flag(zero_in_range, "zero_in_range");
   what.nonfinite = static_cast<NonFinite>(choice_named(nonfinite, "nonfinite", {"saturate", "error"}));
   what.qparams_only = flag(qparams_only, "qparams_only");
-  const auto& plan = plan_for<DynamicRangeQuantizeOp>(what);
+  const auto plan = plan_for<DynamicRangeQuantizeOp>(what);
 
   constexpr int kOutputs = 4;
   const Shape shape = qparams_shape(input.shape(), what.scope);

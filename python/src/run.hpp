@@ -41,9 +41,9 @@ class Explanation {
   Explanation* outer_;
 };
 
-/// The plan for a descriptor. Valid until this thread asks for another one of the same operation.
+/// The plan for a descriptor. A copy: Python code that runs before the plan does may ask for other ones.
 template <class Op>
-const Plan<Op>& plan_for(const typename Op::Descriptor& descriptor) {
+Plan<Op> plan_for(const typename Op::Descriptor& descriptor) {
   struct Entry {
     std::uint64_t version;
     Plan<Op> plan;

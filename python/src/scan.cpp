@@ -36,7 +36,7 @@ ScanTies ties_named(nb::handle ties) { return static_cast<ScanTies>(choice_named
 /// cumsum, cumprod and logcumsumexp.
 nb::object scan(int kind, nb::handle x, nb::handle axis, nb::handle reverse, nb::handle exclusive, nb::handle out) {
   const Array input = read_array(x, "x");
-  const auto& plan = plan_for<ScanOp>(describe(kind, input, axis, reverse, exclusive));
+  const auto plan = plan_for<ScanOp>(describe(kind, input, axis, reverse, exclusive));
   Array y = output_like(out, "out", input, input.element());
   run<ScanOp>(plan, {axes_of(input), axes_of(y), std::nullopt}, count(input.shape()));
   return written(y);
@@ -49,7 +49,7 @@ nb::object extremum(int kind, nb::handle x, nb::handle axis, nb::handle reverse,
   ScanDescriptor what = describe(kind, input, axis, reverse, nb::handle(Py_False));
   what.ties = ties_named(ties);
   if (!index_dtype.is_none()) what.index_element = element_named(index_dtype, "index_dtype");
-  const auto& plan = plan_for<ScanOp>(what);
+  const auto plan = plan_for<ScanOp>(what);
   const Array y = output_like(item_or_none(out, 0, 2), "out[0]", input, input.element());
   if (!what.index_element) {
     refuse_item(out, 1, 2);
@@ -71,7 +71,7 @@ nb::object scan_backward(int kind, nb::handle dy, nb::handle x, nb::handle y, nb
   ScanDescriptor what = describe(kind, gradient, axis, reverse, exclusive);
   what.ties = ties_named(ties);
   if (winners) what.index_element = winners->element();
-  const auto& plan = plan_for<ScanBackwardOp>(what);
+  const auto plan = plan_for<ScanBackwardOp>(what);
   Array dx = output_like(out, "out", gradient, gradient.element());
   run<ScanBackwardOp>(plan, {axes_of(gradient), axes_of(dx), axes_of(input), axes_of(result), axes_of(winners)},
                       count(gradient.shape()));
@@ -107,7 +107,7 @@ nb::object linear_recurrence(nb::handle a, nb::handle b, nb::handle axis, nb::ha
   const Array terms = read_array(b, "b");
   const std::optional<Array> state = read_optional(initial, "initial");
   const LinearRecurrenceDescriptor what = describe_recurrence(factors, axis, reverse, state.has_value());
-  const auto& plan = plan_for<LinearRecurrenceOp>(what);
+  const auto plan = plan_for<LinearRecurrenceOp>(what);
   Array h = output_like(out, "out", factors, factors.element());
   LinearRecurrenceArgs args{axes_of(factors), axes_of(terms), std::nullopt, axes_of(h)};
   if (state) args.initial = with_axis(state->view, what.axis, what.shape.rank());
@@ -123,7 +123,7 @@ nb::object linear_recurrence_backward(nb::handle dh, nb::handle a, nb::handle h,
   const Array states = read_array(h, "h");
   const std::optional<Array> state = read_optional(initial, "initial");
   const LinearRecurrenceDescriptor what = describe_recurrence(factors, axis, reverse, state.has_value());
-  const auto& plan = plan_for<LinearRecurrenceBackwardOp>(what);
+  const auto plan = plan_for<LinearRecurrenceBackwardOp>(what);
   const Array da = output_like(item_or_none(out, 0, 3), "out[0]", factors, factors.element());
   const Array db = output_like(item_or_none(out, 1, 3), "out[1]", factors, factors.element());
   LinearRecurrenceBackwardArgs args{

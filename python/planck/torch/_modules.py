@@ -130,16 +130,10 @@ class FakeQuantize(nn.Module):
         if self.observer == "dynamic":
             if not self.quantizing:
                 return x
-            qparams = dynamic_quantize(
-                x,
-                scope=self.scope,
-                mode=self.mode,
-                dim=self.dim,
-                group_size=self.group_size,
-                qparams_only=True,
-                **self._codes(),
-            )
-            return self._fake_quantize(x, qparams.scale, qparams.zero_point)
+            options = self._codes_and_scope()
+            dtype = torch.int8 if self.quant_min >= -128 and self.quant_max <= 127 else torch.uint8
+            qparams = dynamic_quantize(x, mode=self.mode, dtype=dtype, qparams_only=True, **options)
+            return fake_quantize(x, qparams.scale, qparams.zero_point, scale_form=self.scale_form, **options)
         if self.training and self.observing:
             self._observe(x.detach())
         if not self.quantizing:
@@ -153,16 +147,13 @@ class FakeQuantize(nn.Module):
                 x,
                 self.scale,
                 self.zero_point,
-                quant_min=self.quant_min,
-                quant_max=self.quant_max,
-                scope=self.scope,
-                dim=self.dim,
-                group_size=self.group_size,
                 scale_form=self.scale_form,
                 grad_factor=self.grad_factor,
+                **self._codes_and_scope(),
             )
         # Copies: the next input changes the buffers in place, and this one may wait for its backward.
-        return self._fake_quantize(x, self.scale.clone(), self.zero_point.clone())
+        scale, zero_point = self.scale.clone(), self.zero_point.clone()
+        return fake_quantize(x, scale, zero_point, scale_form=self.scale_form, **self._codes_and_scope())
 
     def enable_observer(self, enabled: bool = True) -> None:
         """Whether inputs in training mode move the range."""
@@ -178,23 +169,14 @@ class FakeQuantize(nn.Module):
         source = "learnable" if self.learnable else self.observer
         return f"scope={self.scope}{where}{size}, codes={self.quant_min}..{self.quant_max}, mode={self.mode}, {source}"
 
-    def _codes(self) -> dict[str, Any]:
-        """The range of codes, and a dtype that can hold it."""
-        dtype = torch.int8 if self.quant_min >= -128 and self.quant_max <= 127 else torch.uint8
-        return {"quant_min": self.quant_min, "quant_max": self.quant_max, "dtype": dtype}
-
-    def _fake_quantize(self, x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
-        return fake_quantize(
-            x,
-            scale,
-            zero_point,
-            quant_min=self.quant_min,
-            quant_max=self.quant_max,
-            scope=self.scope,
-            dim=self.dim,
-            group_size=self.group_size,
-            scale_form=self.scale_form,
-        )
+    def _codes_and_scope(self) -> dict[str, Any]:
+        return {
+            "quant_min": self.quant_min,
+            "quant_max": self.quant_max,
+            "scope": self.scope,
+            "dim": self.dim,
+            "group_size": self.group_size,
+        }
 
     @torch.no_grad()
     def _observe(self, x: Tensor) -> None:
@@ -205,27 +187,21 @@ class FakeQuantize(nn.Module):
         if self.min_val.shape != least.shape:
             if self.min_val.shape != (0,):
                 raise ValueError(
-                    f"FakeQuantize holds ranges of shape {list(self.min_val.shape)}, but this input has ranges of shape {list(least.shape)}"
+                    f"FakeQuantize holds ranges of shape {list(self.min_val.shape)}, "
+                    f"but this input has ranges of shape {list(least.shape)}"
                 )
             self._resize(least.shape)
         first = torch.isinf(self.min_val)
         moves = torch.isfinite(least) & torch.isfinite(largest)  # an overflow moves nothing
         if self.learnable:
             moves &= ~self.initialized
-        self.min_val.copy_(
-            torch.where(
-                moves,
-                torch.where(first, least, self.min_val + self.averaging_constant * (least - self.min_val)),
-                self.min_val,
-            )
-        )
-        self.max_val.copy_(
-            torch.where(
-                moves,
-                torch.where(first, largest, self.max_val + self.averaging_constant * (largest - self.max_val)),
-                self.max_val,
-            )
-        )
+
+        def moved(stored: Tensor, seen: Tensor) -> Tensor:
+            average = stored + self.averaging_constant * (seen - stored)
+            return torch.where(moves, torch.where(first, seen, average), stored)
+
+        self.min_val.copy_(moved(self.min_val, least))
+        self.max_val.copy_(moved(self.max_val, largest))
         scale, zero_point = _qparams(self.min_val, self.max_val, self.mode, self.quant_min, self.quant_max)
         self.scale.copy_(torch.where(moves, scale, self.scale))
         self.zero_point.copy_(torch.where(moves, zero_point, self.zero_point))

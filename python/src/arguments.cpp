@@ -1,7 +1,5 @@
 #include "arguments.hpp"
 
-#include <nanobind/stl/string.h>
-
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -11,11 +9,11 @@ namespace planck::python {
 namespace {
 
 std::string name_of_dtype(nb::handle dtype) {
-  if (PyUnicode_Check(dtype.ptr())) return nb::cast<std::string>(dtype);
+  if (PyUnicode_Check(dtype.ptr())) return text_of(dtype);
   for (const char* attribute : {"name", "__name__"}) {
-    if (nb::hasattr(dtype, attribute)) return nb::cast<std::string>(nb::str(dtype.attr(attribute)));
+    if (nb::hasattr(dtype, attribute)) return text_of(dtype.attr(attribute));
   }
-  std::string text = nb::cast<std::string>(nb::str(dtype));
+  std::string text = text_of(dtype);
   return text.starts_with("torch.") ? text.substr(6) : text;
 }
 
@@ -57,14 +55,14 @@ int choice_named(nb::handle value, const char* name, std::initializer_list<std::
     }
   }
   for (const std::string_view candidate : names) known.append(known.empty() ? "" : ", ").append(candidate);
-  raise(PyExc_ValueError, std::string(name) + " = " + nb::cast<std::string>(nb::repr(value)) + " is none of " + known);
+  raise(PyExc_ValueError, std::string(name) + " = " + text_of(nb::repr(value)) + " is none of " + known);
 }
 
 bool flag(nb::handle value, const char* name) {
   if (value.ptr() == Py_True || value.ptr() == Py_False) return value.ptr() == Py_True;
-  const std::string type = nb::cast<std::string>(nb::str(value.type().attr("__name__")));
+  const std::string type = text_of(value.type().attr("__name__"));
   if (type != "bool" && type != "bool_") {
-    raise(PyExc_TypeError, std::string(name) + " = " + nb::cast<std::string>(nb::repr(value)) + " is not a bool");
+    raise(PyExc_TypeError, std::string(name) + " = " + text_of(nb::repr(value)) + " is not a bool");
   }
   return PyObject_IsTrue(value.ptr()) == 1;
 }
@@ -73,7 +71,7 @@ std::int64_t integer(nb::handle value, const char* name) {
   const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
   if (!index.is_valid()) {
     PyErr_Clear();
-    raise(PyExc_TypeError, std::string(name) + " = " + nb::cast<std::string>(nb::repr(value)) + " is not an integer");
+    raise(PyExc_TypeError, std::string(name) + " = " + text_of(nb::repr(value)) + " is not an integer");
   }
   const long long result = PyLong_AsLongLong(index.ptr());
   if (result == -1 && PyErr_Occurred() != nullptr) nb::raise_python_error();

@@ -11,8 +11,6 @@
 namespace planck::python {
 namespace {
 
-std::string text_of(nb::handle object) { return nb::cast<std::string>(nb::str(object)); }
-
 /// A name in Python's pool of names, so that looking it up compares pointers.
 PyObject* interned(const char* name) {
   PyObject* text = PyUnicode_InternFromString(name);
@@ -500,6 +498,8 @@ Array callers_output(nb::handle out, const char* name) {
 }
 
 }  // namespace
+
+std::string text_of(nb::handle object) { return nb::str(object).c_str(); }
 
 void raise(PyObject* type, const std::string& message) {
   PyErr_SetString(type, message.c_str());

@@ -12,6 +12,9 @@ namespace planck::python {
 
 namespace nb = nanobind;
 
+/// str(object).
+std::string text_of(nb::handle object);
+
 /// Sets a Python exception and throws it.
 [[noreturn]] void raise(PyObject* type, const std::string& message);
 

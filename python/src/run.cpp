@@ -1,7 +1,5 @@
 #include "run.hpp"
 
-#include <nanobind/stl/string.h>
-
 #include <atomic>
 #include <cstddef>
 #include <memory>

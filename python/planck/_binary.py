@@ -36,7 +36,7 @@ def lerp_backward(
     >>> planck.lerp_backward(np.array([1.0, 1.0]), np.array([0.0, 0.0]), np.array([1.0, 2.0]), np.array(0.25))
     BinaryGradients(da=array([0.75, 0.75]), db=array([0.25, 0.25]), dw=array(3.))
     """
-    return BinaryGradients(*_core.binary_backward(_core.LERP, dy, a, b, weight, True, True, True, out))
+    return BinaryGradients(*_core.binary_backward(_core.LERP, dy, a, b, weight, out))
 
 
 def add_scaled(a: ArrayT, b: ArrayT, alpha: Any, *, out: ArrayT | None = None) -> ArrayT:
@@ -57,4 +57,4 @@ def add_scaled_backward(
     >>> planck.add_scaled_backward(np.array([1.0, 1.0]), np.array(1.0), np.array([10.0, 20.0]), 0.5)
     BinaryGradients(da=array(2.), db=array([0.5, 0.5]), dw=None)
     """
-    return BinaryGradients(*_core.binary_backward(_core.ADD_SCALED, dy, a, b, alpha, True, True, True, out))
+    return BinaryGradients(*_core.binary_backward(_core.ADD_SCALED, dy, a, b, alpha, out))

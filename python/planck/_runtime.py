@@ -31,7 +31,8 @@ def get_num_threads() -> int:
 
 
 def plan_info(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
-    """Which kernel a call would run, as text. Checks the arguments as the call would, and computes nothing.
+    """Which kernel a call would run, as text. Checks the arguments as the call would; the function of the library
+    that is called computes nothing.
 
     >>> planck.plan_info(planck.cumsum, np.zeros((4, 8), np.float32), axis=0).split()[:2]
     ['Scan.Cumsum', 'f32']

@@ -128,9 +128,9 @@ def cummax(
 def cummax_backward(
     dy: ArrayT,
     x: ArrayT | None = None,
+    axis: int = -1,
     *,
     indices: Any = None,
-    axis: int = -1,
     reverse: bool = False,
     ties: Ties = "first",
     out: ArrayT | None = None,
@@ -163,9 +163,9 @@ def cummin(
 def cummin_backward(
     dy: ArrayT,
     x: ArrayT | None = None,
+    axis: int = -1,
     *,
     indices: Any = None,
-    axis: int = -1,
     reverse: bool = False,
     ties: Ties = "first",
     out: ArrayT | None = None,

@@ -17,13 +17,13 @@ std::string name_of_dtype(nb::handle dtype) {
   return text.starts_with("torch.") ? text.substr(6) : text;
 }
 
-double number(nb::handle value, const char* name) {
-  const double result = PyFloat_AsDouble(value.ptr());
-  if (result == -1.0 && PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
-    raise(PyExc_TypeError, std::string(name) + " is not a real number");
-  }
-  return result;
+/// Turns the conversion's own error into one that names the argument; other errors, such as Ctrl-C, stay.
+[[noreturn]] void raise_conversion(nb::handle value, const char* name, const char* wanted) {
+  const bool range = PyErr_ExceptionMatches(PyExc_OverflowError) != 0;
+  if (!range && PyErr_ExceptionMatches(PyExc_TypeError) == 0) nb::raise_python_error();
+  PyErr_Clear();
+  if (range) raise(PyExc_ValueError, std::string(name) + " is out of range");
+  raise(PyExc_TypeError, std::string(name) + " = " + text_of(nb::repr(value)) + " is not " + wanted);
 }
 
 }  // namespace
@@ -58,6 +58,17 @@ int choice_named(nb::handle value, const char* name, std::initializer_list<std::
   raise(PyExc_ValueError, std::string(name) + " = " + text_of(nb::repr(value)) + " is none of " + known);
 }
 
+double number(nb::handle value, const char* name) {
+  if (PyFloat_Check(value.ptr())) return PyFloat_AsDouble(value.ptr());
+  // NumPy's complex numbers would only lose their imaginary part.
+  if (text_of(value.type().attr("__name__")).starts_with("complex")) {
+    raise(PyExc_TypeError, std::string(name) + " = " + text_of(nb::repr(value)) + " is not a real number");
+  }
+  const double result = PyFloat_AsDouble(value.ptr());
+  if (result == -1.0 && PyErr_Occurred() != nullptr) raise_conversion(value, name, "a real number");
+  return result;
+}
+
 bool flag(nb::handle value, const char* name) {
   if (value.ptr() == Py_True || value.ptr() == Py_False) return value.ptr() == Py_True;
   const std::string type = text_of(value.type().attr("__name__"));
@@ -69,12 +80,9 @@ bool flag(nb::handle value, const char* name) {
 
 std::int64_t integer(nb::handle value, const char* name) {
   const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
-  if (!index.is_valid()) {
-    PyErr_Clear();
-    raise(PyExc_TypeError, std::string(name) + " = " + text_of(nb::repr(value)) + " is not an integer");
-  }
+  if (!index.is_valid()) raise_conversion(value, name, "an integer");
   const long long result = PyLong_AsLongLong(index.ptr());
-  if (result == -1 && PyErr_Occurred() != nullptr) nb::raise_python_error();
+  if (result == -1 && PyErr_Occurred() != nullptr) raise_conversion(value, name, "an integer");
   return result;
 }
 

@@ -17,6 +17,7 @@ ElementKind element_named(nb::handle dtype, const char* name);
 /// The index of a string among the names that an argument may have.
 int choice_named(nb::handle value, const char* name, std::initializer_list<std::string_view> names);
 
+double number(nb::handle value, const char* name);
 /// True or False, Python's or NumPy's.
 bool flag(nb::handle value, const char* name);
 std::int64_t integer(nb::handle value, const char* name);

@@ -98,15 +98,17 @@ constexpr int kWriteable = 0x400;
 class Numpy {
  public:
   static const Numpy& get() {
-    // Never freed: Python may be gone before static objects are.
-    static const Numpy* numpy = new Numpy;
+    // Never freed: Python may be gone before static objects are. Made under Python's lock and not C++'s, since the
+    // import gives up the former; two that are made at once do no harm.
+    static const Numpy* numpy = nullptr;
+    if (numpy == nullptr) {
+      const Numpy* made = new Numpy;
+      if (numpy == nullptr) numpy = made;
+    }
     return *numpy;
   }
 
-  bool is_array(nb::handle object) const {
-    return object.type().ptr() == reinterpret_cast<PyObject*>(array_type_) ||
-           PyObject_TypeCheck(object.ptr(), array_type_);
-  }
+  bool is_array(nb::handle object) const { return PyObject_TypeCheck(object.ptr(), array_type_); }
   bool is_scalar(nb::handle object) const { return PyObject_IsInstance(object.ptr(), generic_) == 1; }
 
   nb::object as_array(nb::handle object) const { return nb::borrow(as_array_)(object); }
@@ -323,7 +325,7 @@ Array see_dlpack(nb::handle object, const char* name) {
       raise(PyExc_NotImplementedError, std::string(name) + " speaks DLPack " + std::to_string(managed->version.major) +
                                            ", of which only versions 0 and 1 are known here");
     }
-    array.writable = (managed->flags & dlpack::kReadOnly) == 0;
+    array.writable = (managed->flags & (dlpack::kReadOnly | dlpack::kIsCopied)) == 0;
     array.view = view_of(managed->tensor, name, object);
     return array;
   }
@@ -344,7 +346,7 @@ class Torch {
       PyObject* modules = PyImport_GetModuleDict();
       PyObject* module = PyDict_GetItemString(modules, "torch");
       // While it is being imported, not all of its names are there.
-      if (module == nullptr ||
+      if (module == nullptr || module == Py_None ||
           is_true(nb::getattr(nb::getattr(module, "__spec__", nb::none()), "_initializing", nb::bool_(false)))) {
         return nullptr;
       }
@@ -354,8 +356,7 @@ class Torch {
   }
 
   bool is_tensor(nb::handle object) const {
-    return object.type().ptr() == tensor_type_ ||
-           PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(tensor_type_));
+    return PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(tensor_type_));
   }
 
   Array see(nb::handle object, const char* name) const {
@@ -513,7 +514,13 @@ bool is_number(nb::handle object) {
 Array read_array(nb::handle object, const char* name) {
   if (std::optional<Array> array = see(object, name)) return *std::move(array);
   if (object.is_none()) raise(PyExc_TypeError, std::string(name) + " is None, not an array");
-  return Numpy::get().see(Numpy::get().as_array(object), name);
+  nb::object array = Numpy::get().as_array(object);
+  const char kind = text_of(array.attr("dtype").attr("kind"))[0];
+  if (kind == 'O' || kind == 'U' || kind == 'S') {
+    raise(PyExc_TypeError,
+          std::string(name) + " is a " + text_of(object.type().attr("__name__")) + ", neither an array nor numbers");
+  }
+  return Numpy::get().see(array, name);
 }
 
 std::optional<Array> read_optional(nb::handle object, const char* name) {
@@ -546,7 +553,11 @@ Array read_zero_points(nb::handle object) {
   nb::object source = torch != nullptr && torch->is_tensor(object) ? nb::borrow(object) : numpy_array(object);
   const std::string dtype = text_of(source.attr("dtype"));
   if (dtype == "int32" || dtype == "torch.int32") return read_array(source, "zero_point");
-  if (dtype.find("int") == std::string::npos) {
+  const bool integers =
+      nb::hasattr(source, "__array_interface__")
+          ? std::string_view("iu").find(text_of(source.attr("dtype").attr("kind"))) != std::string::npos
+          : dtype.find("int") != std::string::npos;
+  if (!integers) {
     raise(PyExc_TypeError, "zero_point has dtype " + dtype + "; zero points are integers");
   }
   // PyTorch cannot compare all of its own integers.

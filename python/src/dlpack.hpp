@@ -9,6 +9,7 @@ namespace planck::python::dlpack {
 inline constexpr std::int32_t kCpu = 1;
 inline constexpr std::int32_t kCudaHost = 3;
 inline constexpr std::uint64_t kReadOnly = 1;
+inline constexpr std::uint64_t kIsCopied = 2;
 
 enum class TypeCode : std::uint8_t { Int = 0, Uint = 1, Float = 2, Bfloat = 4 };
 

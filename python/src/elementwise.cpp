@@ -27,15 +27,15 @@ Shape broadcast(const Shape& first, const Shape& second) {
 
 /// The weight of a call: a number, or an array.
 struct Weight {
-  double number = 0;
+  double value = 0;
   std::optional<Array> array;
 
   Weight(int kind, nb::handle object) {
+    const char* name = static_cast<BinaryKind>(kind) == BinaryKind::Lerp ? "weight" : "alpha";
     if (is_number(object)) {
-      number = PyFloat_AsDouble(object.ptr());
-      if (number == -1.0 && PyErr_Occurred() != nullptr) nb::raise_python_error();
+      value = number(object, name);
     } else {
-      array = read_array(object, static_cast<BinaryKind>(kind) == BinaryKind::Lerp ? "weight" : "alpha");
+      array = read_array(object, name);
     }
   }
 };
@@ -46,7 +46,7 @@ BinaryParamDescriptor describe(int kind, const Array& a, const Array& b, const W
   what.shape = broadcast(a.shape(), b.shape());
   if (weight.array) what.shape = broadcast(what.shape, weight.array->shape());
   what.element = a.element();
-  what.param = weight.number;
+  what.param = weight.value;
   if (weight.array) what.weight_shape = weight.array->shape();
   if (a.shape() != what.shape) what.a_shape = a.shape();
   if (b.shape() != what.shape) what.b_shape = b.shape();
@@ -67,9 +67,8 @@ nb::object binary(int kind, nb::handle a, nb::handle b, nb::handle weight, nb::h
   return written(y);
 }
 
-/// (da, db, dw), None for what is not wanted; dw is for a weight that is an array.
-nb::object binary_backward(int kind, nb::handle dy, nb::handle a, nb::handle b, nb::handle weight, bool want_a,
-                           bool want_b, bool want_weight, nb::handle out) {
+/// (da, db, dw), the last None unless the weight is an array.
+nb::object binary_backward(int kind, nb::handle dy, nb::handle a, nb::handle b, nb::handle weight, nb::handle out) {
   const Array gradient = read_array(dy, "dy");
   const Array first = read_array(a, "a");
   const Array second = read_array(b, "b");
@@ -83,10 +82,13 @@ nb::object binary_backward(int kind, nb::handle dy, nb::handle a, nb::handle b, 
     made[i] = output_like(item_or_none(out, i, 3), name, like, what.element);
     return made[i]->view;
   };
-  if (want_a) args.da = make(0, "out[0]", first);
-  if (want_b) args.db = make(1, "out[1]", second);
-  if (want_weight && w.array) args.dw = make(2, "out[2]", *w.array);
-  if (!w.array) refuse_item(out, 2, 3);
+  args.da = make(0, "out[0]", first);
+  args.db = make(1, "out[1]", second);
+  if (w.array) {
+    args.dw = make(2, "out[2]", *w.array);
+  } else {
+    refuse_item(out, 2, 3);
+  }
   run<BinaryParamBackwardOp>(plan, args, count(what.shape));
   const auto result = [&](int i) { return made[i] ? written(*made[i]) : nb::none(); };
   return nb::make_tuple(result(0), result(1), result(2));

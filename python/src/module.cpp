@@ -3,7 +3,6 @@
 #include <nanobind/nanobind.h>
 
 #include "bindings.hpp"
-#include "planck/version.hpp"
 #include "run.hpp"
 
 NB_MODULE(_core, module) {

@@ -13,13 +13,10 @@ namespace {
 using Parallel = void (*)(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 using MaxThreads = int (*)();
 
-// As for the default executor: threads do not survive a fork, and waiting for them would never end.
-std::atomic<bool> threads_started{false};
+// Threads do not survive a fork, and waiting for them would never end. Whether there were any only PyTorch knows.
 std::atomic<bool> threads_lost{false};
 
-void after_fork_in_child() {
-  if (threads_started.load(std::memory_order_relaxed)) threads_lost.store(true, std::memory_order_relaxed);
-}
+void after_fork_in_child() { threads_lost.store(true, std::memory_order_relaxed); }
 
 class OpenMpExecutor final : public Executor {
  public:
@@ -35,7 +32,6 @@ class OpenMpExecutor final : public Executor {
     Work work{count, piece, context, {0}};
     const auto threads = static_cast<int>(std::min<std::int64_t>({count, max_threads, concurrency()}));
     if (threads > 1) {
-      threads_started.store(true, std::memory_order_relaxed);
       parallel_([](void* data) { static_cast<Work*>(data)->pull(); }, &work, static_cast<unsigned>(threads), 0);
     }
     work.pull();

@@ -46,7 +46,10 @@ Stream current_stream() {
   return chosen == nullptr ? Stream::cpu(threads) : Stream::cpu(*chosen, threads);
 }
 
-std::uint64_t stream_version() { return version.load(std::memory_order_relaxed); }
+std::uint64_t stream_version() {
+  // PyTorch may change the number of its threads without a word.
+  return version.load(std::memory_order_relaxed) << 16 | static_cast<std::uint64_t>(current_stream().threads());
+}
 
 Explanation*& Explanation::current() {
   thread_local Explanation* explanation = nullptr;

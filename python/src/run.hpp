@@ -17,7 +17,7 @@ namespace nb = nanobind;
 
 /// Where calls run: the executor and the number of threads that the user chose.
 Stream current_stream();
-/// Changes with every change of current_stream().
+/// Differs for every change of current_stream().
 std::uint64_t stream_version();
 
 /// ValueError, NotImplementedError or RuntimeError with the library's message.
@@ -50,7 +50,8 @@ Plan<Op> plan_for(const typename Op::Descriptor& descriptor) {
   };
   constexpr std::size_t kKept = 64;
   thread_local std::vector<Entry> kept;
-  thread_local std::size_t last = 0;
+  thread_local std::size_t last = 0;  // found
+  thread_local std::size_t next = 0;  // to be replaced
 
   const std::uint64_t version = stream_version();
   const auto fits = [&](const Entry& entry) {
@@ -63,14 +64,14 @@ Plan<Op> plan_for(const typename Op::Descriptor& descriptor) {
   }
   const Result<Plan<Op>> plan = Plan<Op>::select(current_stream(), descriptor);
   if (!plan) raise(plan.error());
+  last = next;
+  next = (next + 1) % kKept;
   if (kept.size() < kKept) {
-    last = kept.size();
     kept.push_back({version, *plan});
   } else {
-    last = (last + 1) % kKept;
     kept[last] = {version, *plan};
   }
-  return kept[last].plan;
+  return *plan;
 }
 
 /// Runs a plan; without the interpreter's lock if that is worth its price. `elements` is about how many there are.

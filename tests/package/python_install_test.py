@@ -2,12 +2,12 @@
 
 import doctest
 import importlib
+import importlib.util
 import pkgutil
 import sys
 from pathlib import Path
 
 import numpy as np
-
 import planck
 
 assert Path(planck.__file__).is_relative_to(sys.prefix), f"{planck.__file__} is not the installed package"

@@ -217,3 +217,27 @@ def test_threads_may_end_and_begin():
     assert len(found) == 50
     for got in found:
         assert_same_bits(got, expected)
+
+
+def test_first_calls_of_many_threads():
+    """The first call imports NumPy, which other threads' first calls must not wait for with Python's lock in hand."""
+    done = run_python("""
+import sys, threading, planck
+assert "numpy" not in sys.modules
+results = []
+threads = [threading.Thread(target=lambda: results.append(planck.cumsum([1.0, 2.0]).tolist())) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(results == [[1.0, 3.0]] * 8)
+""")
+    assert done.stdout.strip() == "True", done.stdout + done.stderr
+
+
+def test_a_blocked_import_of_torch():
+    done = run_python("""
+import sys
+sys.modules["torch"] = None
+import planck
+print(planck.cumsum([1.0, 2.0]).tolist())
+""")
+    assert done.stdout.strip() == "[1.0, 3.0]", done.stdout + done.stderr

@@ -252,3 +252,19 @@ def test_copies_are_equal_and_apart(copied):
         before = copy.deepcopy(module.state_dict())
         twin.train()(100 * randn(*SHAPE))
         assert all(torch.equal(before[key], value) for key, value in module.state_dict().items())
+
+
+def test_a_range_whose_width_overflows():
+    fake = pt.FakeQuantize(averaging_constant=1.0)
+    x = torch.tensor([-3e38, 3e38])
+    assert torch.allclose(fake(x), x, rtol=0.01)
+    assert torch.isfinite(fake(x.flip(0))).all()
+
+
+def test_learnable_channels_begin_with_their_first_finite_range():
+    fake = pt.FakeQuantize(scope="channel", dim=0, mode="symmetric", learnable=True, shape=(2,))
+    fake(torch.tensor([[1.0, 2.0], [torch.inf, 0.01]]))
+    fake(torch.tensor([[5.0, 9.0], [0.02, 0.01]]))
+    assert torch.allclose(fake.scale, torch.tensor([2 / 127, 0.02 / 127]))
+    fake(torch.tensor([[5.0, 9.0], [0.2, 0.1]]))
+    assert torch.allclose(fake.scale, torch.tensor([2 / 127, 0.02 / 127]))

@@ -34,6 +34,11 @@ def results():
     ]
 
 
+def run_python(program):
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120, check=True).stdout
+
+
 def test_both_pools_give_the_same_bits():
     assert _core.set_executor("openmp")
     ours = results()
@@ -79,7 +84,18 @@ if pid == 0:
     os._exit(0 if planck.torch.cumsum(x, 0).numpy().tobytes() == expected else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.stdout.strip() == "0", done.stdout + done.stderr
+    assert run_python(program).strip() == "0"
+
+
+def test_in_a_child_forked_after_pytorchs_use():
+    program = """
+import os, torch, planck.torch
+torch.set_num_threads(2)
+x = torch.ones(1 << 20).reshape(1024, 1024)
+(x * 2).exp()
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if planck.torch.cumsum(x, 0)[-1, -1].item() == 1024 else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    assert run_python(program).strip() == "0"

@@ -175,3 +175,21 @@ def test_a_tensor_of_no_dimensions_scans_as_in_torch():
 def test_lazily_negated_tensors_are_taken_as_torch_takes_them():
     x = torch._neg_view(torch.arange(4.0))
     assert torch.equal(planck.torch.cumsum(x, 0), torch.cumsum(x, 0))
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: planck.torch.quantize([1.0], 0.1), "planck.torch.quantize takes tensors, not list"),
+        (lambda: planck.torch.dynamic_quantize([1.0]), "planck.torch.dynamic_quantize takes tensors, not list"),
+        (lambda: planck.torch.lerp(torch.ones(1), 2.0, 0.5), "planck.torch.lerp takes tensors, not float"),
+        (lambda: planck.torch.quantize(torch.ones(1), 1.0, 3.7), "cannot be interpreted as an integer"),
+        (
+            lambda: planck.torch.fake_quantize_learnable(torch.ones(1), torch.tensor(1.0), 2.6),
+            "planck.torch.fake_quantize_learnable takes tensors, not float",
+        ),
+    ],
+)
+def test_what_is_no_tensor(call, text):
+    with pytest.raises(TypeError, match=text):
+        call()

@@ -53,12 +53,16 @@ def _refuse_tangents(name: str, tensors: tuple[Any, ...]) -> None:
     """Below the registered operation tangents would silently be lost."""
     for tensor in tensors:
         if isinstance(tensor, Tensor) and forward_ad.unpack_dual(tensor).tangent is not None:
-            raise NotImplementedError(f"planck.torch.{name} has no forward-mode gradient (jvp): use reverse mode")
+            raise NotImplementedError(f"{_public_name(name)} has no forward-mode gradient (jvp): use reverse mode")
+
+
+def _public_name(name: str) -> str:
+    return "planck.torch." + name.removesuffix("_backward").removesuffix("_scalar")
 
 
 def _refuse_second(name: str) -> Callable[..., Any]:
     def backward(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(f"planck.torch.{name.removesuffix('_backward')} cannot be differentiated twice")
+        raise RuntimeError(f"{_public_name(name)} cannot be differentiated twice")
 
     return backward
 
@@ -108,7 +112,7 @@ class Operation:
             if not _is_compiling():
                 for tensor in tensors:
                     if tensor is not None and not isinstance(tensor, Tensor):
-                        raise TypeError(f"planck.torch.{self.name} takes tensors, not {type(tensor).__name__}")
+                        raise TypeError(f"{_public_name(self.name)} takes tensors, not {type(tensor).__name__}")
                 if forward_ad._current_level >= 0:
                     _refuse_tangents(self.name, tensors)
                 if self.transformed is not None and _transforms_active():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, NamedTuple
 
 import torch
@@ -28,7 +29,7 @@ class DynamicQuantized(NamedTuple):
     row_sum: Tensor | None
 
 
-def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _save_options(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.options = inputs[1:]
 
 
@@ -82,7 +83,7 @@ def _linear_recurrence_backward_of(ctx: Any, dh: Tensor) -> tuple[Any, ...]:
     return da, db, None if initial is None else d_initial, None, None
 
 
-_cumsum = Operation("cumsum", _save_nothing, _cumsum_backward)
+_cumsum = Operation("cumsum", _save_options, _cumsum_backward)
 _cumprod = Operation("cumprod", _save_input, _cumprod_backward_of)
 _cumprod_backward = Operation("cumprod_backward")
 _logcumsumexp = Operation("logcumsumexp", _save_input_and_output, _logcumsumexp_backward_of)
@@ -242,6 +243,12 @@ def _scope_of(scope: Scope | None, dim: int | None, group_size: int | None) -> t
     return scope, -1 if scope == "group" and dim is None else dim
 
 
+def _tensor(function: str, x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"planck.torch.{function} takes tensors, not {type(x).__name__}")
+    return x
+
+
 def _as_tensors(
     scale: Tensor | float, zero_point: Tensor | int, scope: str, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
@@ -251,7 +258,7 @@ def _as_tensors(
     if scope == "tensor" and scale.ndim == 1 and scale.shape[0] == 1:
         scale = scale.reshape(())
     if not isinstance(zero_point, Tensor):
-        zero_point = torch.full(scale.shape, zero_point, dtype=torch.int32, device="cpu")
+        zero_point = torch.full(scale.shape, operator.index(zero_point), dtype=torch.int32, device="cpu")
     elif scope == "tensor" and zero_point.ndim == 1 and zero_point.shape[0] == 1:
         zero_point = zero_point.reshape(())
     return scale, zero_point
@@ -279,7 +286,7 @@ def quantize(
     tensor([-20,   5, 127], dtype=torch.int8)
     """
     scope_, dim = _scope_of(scope, dim, group_size)
-    scale, zero_point = _as_tensors(scale, zero_point, scope_, x.dtype)
+    scale, zero_point = _as_tensors(scale, zero_point, scope_, _tensor("quantize", x).dtype)
     return _quantize((x, scale, zero_point), (dtype, scope_, dim, group_size, quant_min, quant_max, scale_form))
 
 
@@ -327,7 +334,7 @@ def fake_quantize(
     ([-1.5, 0.5, 3.5], [1.0, 1.0, 0.0])
     """
     scope_, dim = _scope_of(scope, dim, group_size)
-    scale, zero_point = _as_tensors(scale, zero_point, scope_, x.dtype)
+    scale, zero_point = _as_tensors(scale, zero_point, scope_, _tensor("fake_quantize", x).dtype)
     if wants_gradient((scale, zero_point)):
         raise NotImplementedError(
             "fake_quantize has no gradient with respect to scale and zero_point: use fake_quantize_learnable"
@@ -359,7 +366,8 @@ def fake_quantize_learnable(
     tensor(6.5000)
     """
     scope_, dim = _scope_of(scope, dim, group_size)
-    scale, zero_point = _as_tensors(scale, zero_point, scope_, x.dtype)
+    tensors = _tensor("fake_quantize_learnable", scale), _tensor("fake_quantize_learnable", zero_point)
+    scale, zero_point = _as_tensors(*tensors, scope_, x.dtype)
     return _learnable((x, scale, zero_point), (quant_min, quant_max, scope_, dim, group_size, scale_form, grad_factor))
 
 
@@ -388,7 +396,7 @@ def dynamic_quantize(
     """
     scope_, dim = _scope_of(scope, dim, group_size)
     options = (scope_, mode, dtype, dim, group_size, quant_min, quant_max, zero_in_range, nonfinite, scale_dtype)
-    if x.requires_grad:
+    if _tensor("dynamic_quantize", x).requires_grad:
         x = x.detach()
     if qparams_only:
         scale, zero_point = _dynamic_qparams((x,), options)

@@ -39,8 +39,10 @@ def _qparams(least: Tensor, largest: Tensor, mode: str, quant_min: int, quant_ma
         reach = torch.maximum(-least, largest)
         scale = torch.where(reach == 0, 1.0, (reach / quant_max).clamp(min=tiny))
         return scale, torch.zeros_like(scale, dtype=torch.int32)
+    steps = quant_max - quant_min
     span = largest - least
-    scale = torch.where(span == 0, 1.0, (span / (quant_max - quant_min)).clamp(min=tiny))
+    scale = torch.where(span.isinf(), largest / steps - least / steps, span / steps)
+    scale = torch.where(span == 0, 1.0, scale.clamp(min=tiny))
     return scale, (quant_min - torch.round(least / scale)).clamp(quant_min, quant_max).to(torch.int32)
 
 
@@ -194,10 +196,11 @@ class FakeQuantize(nn.Module):
         first = torch.isinf(self.min_val)
         moves = torch.isfinite(least) & torch.isfinite(largest)  # an overflow moves nothing
         if self.learnable:
-            moves &= ~self.initialized
+            moves &= first
 
         def moved(stored: Tensor, seen: Tensor) -> Tensor:
             average = stored + self.averaging_constant * (seen - stored)
+            average = torch.where(average.isinf(), seen, average)  # where the difference has overflowed
             return torch.where(moves, torch.where(first, seen, average), stored)
 
         self.min_val.copy_(moved(self.min_val, least))
@@ -205,7 +208,7 @@ class FakeQuantize(nn.Module):
         scale, zero_point = _qparams(self.min_val, self.max_val, self.mode, self.quant_min, self.quant_max)
         self.scale.copy_(torch.where(moves, scale, self.scale))
         self.zero_point.copy_(torch.where(moves, zero_point, self.zero_point))
-        self.initialized.logical_or_(moves.any())
+        self.initialized.copy_(torch.isfinite(self.min_val).all())
 
     def _resize(self, shape: torch.Size) -> None:
         for name, value in (("min_val", torch.inf), ("max_val", -torch.inf), ("scale", 1), ("zero_point", 0)):

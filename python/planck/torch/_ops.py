@@ -4,7 +4,7 @@ The implementations run on real CPU tensors, below autograd. Each has a fake tha
 operations of their own. `_functions.py` puts the quick path of eager mode in front of them.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations`: torch 2.4 reads schemas from annotations that are types, not texts.
 
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
@@ -127,11 +127,11 @@ def lerp_scalar(a: Tensor, b: Tensor, weight: float) -> Tensor:
 
 
 def lerp_backward(dy: Tensor, a: Tensor, b: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return _core.binary_backward(_core.LERP, dy, a, b, weight, True, True, True, None)
+    return _core.binary_backward(_core.LERP, dy, a, b, weight, None)
 
 
 def lerp_scalar_backward(dy: Tensor, a: Tensor, b: Tensor, weight: float) -> tuple[Tensor, Tensor]:
-    return _core.binary_backward(_core.LERP, dy, a, b, weight, True, True, False, None)[:2]
+    return _core.binary_backward(_core.LERP, dy, a, b, weight, None)[:2]
 
 
 def add_scaled(a: Tensor, b: Tensor, alpha: Tensor) -> Tensor:
@@ -143,11 +143,11 @@ def add_scaled_scalar(a: Tensor, b: Tensor, alpha: float) -> Tensor:
 
 
 def add_scaled_backward(dy: Tensor, a: Tensor, b: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return _core.binary_backward(_core.ADD_SCALED, dy, a, b, alpha, True, True, True, None)
+    return _core.binary_backward(_core.ADD_SCALED, dy, a, b, alpha, None)
 
 
 def add_scaled_scalar_backward(dy: Tensor, a: Tensor, b: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-    return _core.binary_backward(_core.ADD_SCALED, dy, a, b, alpha, True, True, False, None)[:2]
+    return _core.binary_backward(_core.ADD_SCALED, dy, a, b, alpha, None)[:2]
 
 
 def _binary_fake(a: Tensor, b: Tensor, weight: Tensor | float) -> Tensor:

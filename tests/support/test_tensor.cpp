@@ -184,7 +184,10 @@ void TestTensor::fill_factors(std::uint64_t seed, bool levels) {
       default:
         break;
     }
-    const double size = std::exp2((static_cast<double>(r >> 11) * 0x1p-53 - 0.5) * 1.4);
+    // As often above 1 as below, by operations that have the same bits everywhere; those of exp2 differ between
+    // machines.
+    const double above = 1.0 + static_cast<double>(r >> 11) * 0x1p-53 * 0.62;
+    const double size = (r >> 6) % 2 == 0 ? above : 1.0 / above;
     const double value = levels ? std::round(size * 16) / 16 : size;
     return (r >> 5) % 2 == 0 ? value : -value;
   });

@@ -46,6 +46,13 @@ Stream current_stream() {
   return chosen == nullptr ? Stream::cpu(threads) : Stream::cpu(*chosen, threads);
 }
 
+Stream stream_for(std::int64_t elements) {
+  // PyTorch works on one thread up to here: what it wrote lies in the caches of that one.
+  constexpr std::int64_t kTorchGrain = 32768;
+  Executor* const chosen = executor.load(std::memory_order_relaxed);
+  return chosen != nullptr && elements <= kTorchGrain ? Stream::cpu(*chosen, 1) : current_stream();
+}
+
 std::uint64_t stream_version() {
   // PyTorch may change the number of its threads without a word.
   return version.load(std::memory_order_relaxed) << 16 | static_cast<std::uint64_t>(current_stream().threads());

@@ -17,6 +17,8 @@ namespace nb = nanobind;
 
 /// Where calls run: the executor and the number of threads that the user chose.
 Stream current_stream();
+/// The same for a call of so many elements.
+Stream stream_for(std::int64_t elements);
 /// Differs for every change of current_stream().
 std::uint64_t stream_version();
 
@@ -85,7 +87,7 @@ void run(const Plan<Op>& plan, const typename Op::Args& args, std::int64_t eleme
   }
   constexpr std::int64_t kKeepLock = 4096;
   const Workspace workspace = borrow_workspace(plan.workspace_size());
-  const Stream stream = current_stream();
+  const Stream stream = stream_for(elements);
   const Result<void> done = [&] {
     if (elements <= kKeepLock) return plan.run(stream, workspace, args);
     const nb::gil_scoped_release unlocked;

@@ -4,7 +4,9 @@
 #include <nanobind/nanobind.h>
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "planck/tensor.hpp"
 
@@ -17,6 +19,18 @@ std::string text_of(nb::handle object);
 
 /// Sets a Python exception and throws it.
 [[noreturn]] void raise(PyObject* type, const std::string& message);
+
+/// An error about an element kind that there is not.
+[[noreturn]] void raise_dtype(const char* name, const std::string& dtype);
+
+/// The name that NumPy and PyTorch have for an element kind.
+std::string_view python_name(ElementKind element);
+
+/// Extents, over memory whose end nobody says.
+inline void set_shape(AnyTensorMut& view, const std::int64_t* extents, int rank) {
+  view.shape = Shape(std::span<const std::int64_t>(extents, static_cast<std::size_t>(rank)));
+  view.capacity = kUnknownCapacity;
+}
 
 /// Who makes the outputs that belong to an input.
 enum class Maker { Numpy, Torch };

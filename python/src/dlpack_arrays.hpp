@@ -1,0 +1,100 @@
+// Arrays that speak DLPack. Part of array.cpp.
+#pragma once
+
+#include <algorithm>
+
+#include "array.hpp"
+#include "dlpack.hpp"
+
+namespace planck::python {
+
+inline void set_contiguous(AnyTensorMut& view) {
+  std::int64_t step = 1;
+  for (int d = std::min(view.shape.rank(), kMaxRank) - 1; d >= 0; --d) {
+    view.stride[d] = step;
+    step *= view.shape[d];
+  }
+}
+
+inline std::optional<ElementKind> element_of_dlpack(dlpack::DataType dtype) {
+  if (dtype.lanes != 1) return std::nullopt;
+  using enum dlpack::TypeCode;
+  switch (dtype.code) {
+    case Float:
+      if (dtype.bits == 16) return ElementKind::F16;
+      if (dtype.bits == 32) return ElementKind::F32;
+      if (dtype.bits == 64) return ElementKind::F64;
+      break;
+    case Bfloat:
+      if (dtype.bits == 16) return ElementKind::Bf16;
+      break;
+    case Int:
+      if (dtype.bits == 8) return ElementKind::S8;
+      if (dtype.bits == 32) return ElementKind::S32;
+      if (dtype.bits == 64) return ElementKind::S64;
+      break;
+    case Uint:
+      if (dtype.bits == 8) return ElementKind::U8;
+      break;
+  }
+  return std::nullopt;
+}
+
+inline void raise_unless_cpu(const char* name, dlpack::Device device, nb::handle object) {
+  if (device.type == dlpack::kCpu || device.type == dlpack::kCudaHost) return;
+  raise(PyExc_NotImplementedError,
+        std::string(name) + " is on device " +
+            (nb::hasattr(object, "device") ? text_of(object.attr("device")) : std::to_string(device.type)) +
+            "; the Python package runs on the CPU: move it there first");
+}
+
+inline AnyTensorMut view_of(const dlpack::Tensor& tensor, const char* name, nb::handle object) {
+  raise_unless_cpu(name, tensor.device, object);
+  const std::optional<ElementKind> element = element_of_dlpack(tensor.dtype);
+  if (!element) {
+    raise_dtype(name, nb::hasattr(object, "dtype") ? text_of(object.attr("dtype"))
+                                                   : "of " + std::to_string(tensor.dtype.bits) + " bits");
+  }
+  AnyTensorMut view;
+  view.data = tensor.data == nullptr ? nullptr : static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  view.element = *element;
+  set_shape(view, tensor.shape, tensor.rank);
+  if (tensor.strides == nullptr) {
+    set_contiguous(view);
+  } else {
+    std::copy_n(tensor.strides, std::min(tensor.rank, kMaxRank), view.stride.begin());
+  }
+  return view;
+}
+
+/// Any object with `__dlpack__`. The capsule is never emptied, and so frees what it holds.
+inline Array see_dlpack(nb::handle object, const char* name) {
+  const nb::tuple device = nb::tuple(object.attr("__dlpack_device__")());
+  raise_unless_cpu(name, {nb::cast<std::int32_t>(nb::int_(device[0])), nb::cast<std::int32_t>(nb::int_(device[1]))},
+                   object);
+  nb::object capsule;
+  try {
+    capsule = object.attr("__dlpack__")(nb::arg("max_version") = nb::make_tuple(1, 3));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+    capsule = object.attr("__dlpack__")();
+  }
+  Array array{nb::borrow(object), {}, Maker::Numpy, true, capsule};
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+    const auto* managed =
+        static_cast<const dlpack::ManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    if (managed->version.major != 1) {
+      raise(PyExc_NotImplementedError, std::string(name) + " speaks DLPack " + std::to_string(managed->version.major) +
+                                           ", of which only versions 0 and 1 are known here");
+    }
+    array.writable = (managed->flags & (dlpack::kReadOnly | dlpack::kIsCopied)) == 0;
+    array.view = view_of(managed->tensor, name, object);
+    return array;
+  }
+  const auto* managed = static_cast<const dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  if (managed == nullptr) nb::raise_python_error();
+  array.view = view_of(managed->tensor, name, object);
+  return array;
+}
+
+}  // namespace planck::python

@@ -1,0 +1,207 @@
+// NumPy's arrays: seen, made and converted. Part of array.cpp.
+//
+// Their first fields have been the same since version 1.7, and the few functions used here have kept their places in
+// NumPy's table; so the package is built without NumPy and works with versions 1 and 2.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <numeric>
+
+#include "array.hpp"
+
+namespace planck::python {
+
+struct ArrayFields {
+  PyObject_HEAD char* data;
+  int rank;
+  Py_ssize_t* extents;
+  Py_ssize_t* strides;
+  PyObject* base;
+  PyObject* descr;
+  int flags;
+};
+
+struct DescrFields {
+  PyObject_HEAD PyTypeObject* scalar_type;
+  char kind;
+  char type;
+  char byte_order;
+  char flags;
+  int number;
+};
+
+/// NumPy's type numbers.
+enum NumpyType : int {
+  kByte = 1,
+  kUbyte = 2,
+  kInt = 5,
+  kLong = 7,
+  kLongLong = 9,
+  kFloat = 11,
+  kDouble = 12,
+  kHalf = 23,
+  kFirstUserType = 256
+};
+
+constexpr int kWriteable = 0x400;
+
+class Numpy {
+ public:
+  static const Numpy& get() {
+    // Never freed: Python may be gone before static objects are. Made under Python's lock and not C++'s, since the
+    // import gives up the former; two that are made at once do no harm.
+    static const Numpy* numpy = nullptr;
+    if (numpy == nullptr) {
+      const Numpy* made = new Numpy;
+      if (numpy == nullptr) numpy = made;
+    }
+    return *numpy;
+  }
+
+  bool is_array(nb::handle object) const { return PyObject_TypeCheck(object.ptr(), array_type_); }
+  bool is_scalar(nb::handle object) const { return PyObject_IsInstance(object.ptr(), generic_) == 1; }
+
+  nb::object as_array(nb::handle object) const { return nb::borrow(as_array_)(object); }
+
+  Array see(nb::handle object, const char* name) const {
+    const auto* fields = reinterpret_cast<const ArrayFields*>(object.ptr());
+    const auto* descr = reinterpret_cast<const DescrFields*>(fields->descr);
+    if (object.type().ptr() != reinterpret_cast<PyObject*>(array_type_) && nb::hasattr(object, "mask")) {
+      raise(PyExc_TypeError, std::string(name) + " is a masked array, whose mask would be lost: fill it first");
+    }
+    const std::optional<ElementKind> element = element_of_number(descr);
+    if (!element || descr->byte_order == '>') raise_dtype(name, text_of(nb::handle(fields->descr)));
+    Array array{nb::borrow(object), {}, Maker::Numpy, (fields->flags & kWriteable) != 0};
+    array.view.data = fields->data;
+    array.view.element = *element;
+    static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
+    set_shape(array.view, reinterpret_cast<const std::int64_t*>(fields->extents), fields->rank);
+    const std::int64_t bytes = size_of(*element);
+    for (int d = 0; d < std::min(fields->rank, kMaxRank); ++d) {
+      array.view.stride[d] = fields->strides[d] / bytes;
+      if (fields->strides[d] % bytes != 0 && fields->extents[d] > 1) {
+        raise(PyExc_ValueError, std::string(name) + " has a stride of " + std::to_string(fields->strides[d]) +
+                                    " bytes, which is no whole number of " + std::string(python_name(*element)) +
+                                    " elements: copy it first");
+      }
+    }
+    return array;
+  }
+
+  Array convert(nb::handle array, ElementKind element) const {
+    return see(array.attr("astype")(std::string(python_name(element)).c_str()), "array");
+  }
+
+  /// Row-major, or with the dimensions in the order that `like` has them in memory.
+  Array make(const Array* like, const Shape& shape, ElementKind element) const {
+    std::array<Py_ssize_t, kMaxRank> extents{};
+    std::array<Py_ssize_t, kMaxRank> strides{};
+    std::array<int, kMaxRank> order{};
+    const int rank = shape.rank();
+    std::copy(shape.begin(), shape.end(), extents.begin());
+    std::iota(order.begin(), order.begin() + rank, 0);
+    if (like != nullptr) {
+      const auto larger = [&](int a, int b) { return std::abs(like->view.stride[a]) > std::abs(like->view.stride[b]); };
+      for (int i = 1; i < rank; ++i) {
+        for (int at = i; at > 0 && larger(order[at], order[at - 1]); --at) std::swap(order[at], order[at - 1]);
+      }
+    }
+    Array array;
+    array.view.element = element;
+    array.view.shape = shape;
+    array.view.capacity = kUnknownCapacity;
+    std::int64_t step = 1;
+    for (int i = rank - 1; i >= 0; --i) {
+      const int d = order[i];
+      array.view.stride[d] = step;
+      strides[d] = step * size_of(element);
+      step *= std::max<std::int64_t>(shape[d], 1);
+    }
+    array.object = nb::steal(new_array_(array_type_, descr_from_number_(number_of(element)), rank, extents.data(),
+                                        strides.data(), nullptr, 0, nullptr));
+    if (!array.object.is_valid()) nb::raise_python_error();
+    array.view.data = reinterpret_cast<const ArrayFields*>(array.object.ptr())->data;
+    return array;
+  }
+
+ private:
+  Numpy() {
+    nb::object numpy = nb::module_::import_("numpy");
+    const int major = std::atoi(text_of(numpy.attr("__version__")).c_str());
+    nb::object table = nb::module_::import_(major >= 2 ? "numpy._core.multiarray" : "numpy.core.multiarray");
+    auto** api = static_cast<void**>(PyCapsule_GetPointer(nb::object(table.attr("_ARRAY_API")).ptr(), nullptr));
+    if (api == nullptr) nb::raise_python_error();
+    array_type_ = static_cast<PyTypeObject*>(api[2]);
+    descr_from_number_ = reinterpret_cast<decltype(descr_from_number_)>(api[45]);
+    new_array_ = reinterpret_cast<decltype(new_array_)>(api[94]);
+    generic_ = nb::object(numpy.attr("generic")).release().ptr();
+    as_array_ = nb::object(numpy.attr("asarray")).release().ptr();
+  }
+
+  std::optional<ElementKind> element_of_number(const DescrFields* descr) const {
+    switch (descr->number) {
+      case kFloat:
+        return ElementKind::F32;
+      case kDouble:
+        return ElementKind::F64;
+      case kHalf:
+        return ElementKind::F16;
+      case kByte:
+        return ElementKind::S8;
+      case kUbyte:
+        return ElementKind::U8;
+      case kInt:
+        return ElementKind::S32;
+      case kLong:
+        return sizeof(long) == 8 ? ElementKind::S64 : ElementKind::S32;
+      case kLongLong:
+        return ElementKind::S64;
+      default:
+        break;
+    }
+    if (descr->number < kFirstUserType) return std::nullopt;
+    if (descr->number == bf16_number_) return ElementKind::Bf16;
+    const nb::handle type(reinterpret_cast<PyObject*>(descr->scalar_type));
+    if (text_of(type.attr("__name__")) != "bfloat16") return std::nullopt;
+    bf16_number_ = descr->number;
+    return ElementKind::Bf16;
+  }
+
+  int number_of(ElementKind element) const {
+    switch (element) {
+      case ElementKind::F16:
+        return kHalf;
+      case ElementKind::F32:
+        return kFloat;
+      case ElementKind::F64:
+        return kDouble;
+      case ElementKind::S8:
+        return kByte;
+      case ElementKind::U8:
+        return kUbyte;
+      case ElementKind::S32:
+        return kInt;
+      case ElementKind::S64:
+        return sizeof(long) == 8 ? kLong : kLongLong;
+      case ElementKind::Bf16:
+        break;
+    }
+    if (bf16_number_ < 0) {
+      nb::object type = nb::module_::import_("ml_dtypes").attr("bfloat16");
+      bf16_number_ = nb::cast<int>(nb::module_::import_("numpy").attr("dtype")(type).attr("num"));
+    }
+    return bf16_number_;
+  }
+
+  PyTypeObject* array_type_;
+  PyObject* generic_;
+  PyObject* as_array_;
+  PyObject* (*descr_from_number_)(int);
+  PyObject* (*new_array_)(PyTypeObject*, PyObject* descr, int rank, const Py_ssize_t* extents,
+                          const Py_ssize_t* strides, void* data, int flags, PyObject* object);
+  mutable int bf16_number_ = -1;
+};
+
+}  // namespace planck::python

@@ -1,0 +1,149 @@
+// PyTorch's tensors: seen, made and converted. Part of array.cpp.
+#pragma once
+
+#include <algorithm>
+
+#include "array.hpp"
+#include "dlpack_arrays.hpp"
+
+namespace planck::python {
+
+/// A name in Python's pool of names, so that looking it up compares pointers.
+inline PyObject* interned(const char* name) {
+  PyObject* text = PyUnicode_InternFromString(name);
+  if (text == nullptr) nb::raise_python_error();
+  return text;
+}
+
+class Torch {
+ public:
+  /// Null as long as nobody has imported it: then nothing can be a tensor.
+  static const Torch* get() {
+    static const Torch* torch = nullptr;
+    if (torch == nullptr) {
+      PyObject* modules = PyImport_GetModuleDict();
+      PyObject* module = PyDict_GetItemString(modules, "torch");
+      // While it is being imported, not all of its names are there.
+      if (module == nullptr || module == Py_None ||
+          is_true(nb::getattr(nb::getattr(module, "__spec__", nb::none()), "_initializing", nb::bool_(false)))) {
+        return nullptr;
+      }
+      torch = new Torch(nb::borrow(module));
+    }
+    return torch;
+  }
+
+  bool is_tensor(nb::handle object) const {
+    return PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(tensor_type_));
+  }
+
+  Array see(nb::handle object, const char* name) const {
+    raise_if_recorded(object, name);
+    // A view that is yet to be negated; its numbers are somewhere else's with the other sign.
+    if (is_true(object.attr(nb::handle(is_neg_))())) {
+      Array array = seen(object.attr("resolve_neg")(), name);
+      array.writable = false;
+      return array;
+    }
+    return seen(object, name);
+  }
+
+  /// The view of a tensor of which nothing needs to be asked.
+  Array seen(nb::handle object, const char* name) const {
+    if (api_ == nullptr) {
+      // DLPack asks for a tensor that needs no gradient, whatever the mode.
+      Array array = see_dlpack(object.attr("detach")(), name);
+      array.maker = Maker::Torch;
+      array.object = nb::borrow(object);
+      return array;
+    }
+    dlpack::Tensor tensor{};
+    const bool failed = api_->tensor_from_object(object.ptr(), &tensor) != 0;
+    if (failed) PyErr_Clear();
+    Array array{nb::borrow(object), {}, Maker::Torch, true};
+    if (!failed) array.view = view_of(tensor, name, object);
+    if (failed || (array.view.data == nullptr && has_elements(array.view))) raise_no_memory(object, name);
+    return array;
+  }
+
+  Array make_like(const Array& like, ElementKind element) const {
+    nb::object object = like.element() == element
+                            ? nb::borrow(empty_like_)(like.object)
+                            : nb::borrow(empty_like_)(like.object, nb::arg("dtype") = dtype_of(element));
+    return seen(object, "out");
+  }
+
+  Array make(const Shape& shape, ElementKind element) const {
+    nb::list extents;
+    for (const std::int64_t extent : shape) extents.append(extent);
+    // Whatever default device the user has set.
+    return seen(nb::borrow(empty_)(extents, nb::arg("dtype") = dtype_of(element), nb::arg("device") = "cpu"), "out");
+  }
+
+  Array convert(nb::handle tensor, ElementKind element) const {
+    return seen(tensor.attr("to")(dtype_of(element)), "tensor");
+  }
+
+  /// Says to autograd that the tensor was written.
+  void touch(nb::handle object) const { nb::borrow(increment_version_)(object); }
+
+ private:
+  explicit Torch(nb::object module) {
+    tensor_type_ = nb::object(module.attr("Tensor")).release().ptr();
+    empty_ = nb::object(module.attr("empty")).release().ptr();
+    empty_like_ = nb::object(module.attr("empty_like")).release().ptr();
+    is_grad_enabled_ = nb::object(module.attr("is_grad_enabled")).release().ptr();
+    increment_version_ = nb::object(module.attr("autograd").attr("graph").attr("increment_version")).release().ptr();
+    requires_grad_ = interned("requires_grad");
+    is_neg_ = interned("is_neg");
+    module_ = module.release().ptr();
+    if (nb::hasattr(tensor_type_, "__dlpack_c_exchange_api__")) {
+      nb::object capsule = nb::handle(tensor_type_).attr("__dlpack_c_exchange_api__");
+      const auto* api =
+          static_cast<const dlpack::ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+      if (api == nullptr) PyErr_Clear();
+      while (api != nullptr && api->version.major != 1) api = api->previous;
+      if (api != nullptr && api->tensor_from_object != nullptr) api_ = api;
+    }
+  }
+
+  static bool has_elements(const AnyTensorMut& view) {
+    return std::find(view.shape.begin(), view.shape.end(), 0) == view.shape.end();
+  }
+
+  [[noreturn]] static void raise_no_memory(nb::handle object, const char* name) {
+    const std::string device = text_of(object.attr("device"));
+    const std::string layout = text_of(object.attr("layout"));
+    std::string why = " is a " + text_of(object.type().attr("__name__")) +
+                      " without memory of its own, as there are in transforms: use the function of planck.torch";
+    if (layout != "torch.strided") why = " is sparse (" + layout + "): call to_dense() on it first";
+    if (device != "cpu") why = " is on device " + device + "; the Python package runs on the CPU: move it there first";
+    raise(PyExc_NotImplementedError, name + why);
+  }
+
+  static bool is_true(const nb::object& object) { return object.ptr() == Py_True; }
+
+  /// Gradients would silently be lost. Where none are recorded (in no_grad, in an autograd function) nothing is.
+  void raise_if_recorded(nb::handle object, const char* name) const {
+    if (!is_true(object.attr(nb::handle(requires_grad_))) || !is_true(nb::borrow(is_grad_enabled_)())) return;
+    raise(PyExc_ValueError, std::string(name) +
+                                " requires grad, and this function records no gradient: use the one of planck.torch, "
+                                "detach() it, or call under torch.no_grad()");
+  }
+
+  nb::object dtype_of(ElementKind element) const {
+    return nb::handle(module_).attr(std::string(python_name(element)).c_str());
+  }
+
+  PyObject* module_;
+  PyObject* tensor_type_;
+  PyObject* empty_;
+  PyObject* empty_like_;
+  PyObject* is_grad_enabled_;
+  PyObject* increment_version_;
+  PyObject* requires_grad_;
+  PyObject* is_neg_;
+  const dlpack::ExchangeApi* api_ = nullptr;
+};
+
+}  // namespace planck::python

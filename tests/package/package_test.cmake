@@ -97,7 +97,7 @@ elseif(MODE STREQUAL "pkg_config")
   endif()
 elseif(MODE STREQUAL "add_subdirectory")
   # Whether it builds is asked, not what is in it.
-  build_consumer(${SCRATCH}/add_subdirectory -DPLANCK_SOURCE=${SOURCE} "-DPLANCK_SKIP_TARGETS=HWY_AVX3\;HWY_SSE4\;HWY_SSSE3")
+  build_consumer(${SCRATCH}/add_subdirectory -DPLANCK_SOURCE=${SOURCE} "-DPLANCK_SKIP_TARGETS=HWY_AVX3|HWY_SSE4|HWY_SSSE3")
 elseif(MODE STREQUAL "static")
   set(static_prefix ${SCRATCH}/static-prefix)
   # Kept between runs: a second run compiles only what has changed.

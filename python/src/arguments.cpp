@@ -29,17 +29,12 @@ std::string name_of_dtype(nb::handle dtype) {
 }  // namespace
 
 ElementKind element_named(nb::handle dtype, const char* name) {
-  constexpr std::pair<std::string_view, ElementKind> kNames[] = {
-      {"float16", ElementKind::F16}, {"bfloat16", ElementKind::Bf16}, {"float32", ElementKind::F32},
-      {"float64", ElementKind::F64}, {"int8", ElementKind::S8},       {"uint8", ElementKind::U8},
-      {"int32", ElementKind::S32},   {"int64", ElementKind::S64}};
+  using enum ElementKind;
   const std::string text = name_of_dtype(dtype);
-  for (const auto& [known, element] : kNames) {
-    if (text == known || text == to_string(element)) return element;
+  for (const ElementKind element : {F16, Bf16, F32, F64, S8, U8, S32, S64}) {
+    if (text == python_name(element) || text == to_string(element)) return element;
   }
-  raise(PyExc_ValueError, std::string(name) + " = " + text +
-                              " is no dtype known here; there are float16, bfloat16, float32, float64, int8, uint8, "
-                              "int32 and int64");
+  raise(PyExc_ValueError, std::string(name) + " = " + text + " is no dtype known here; there are " + kKnownDtypes);
 }
 
 int choice_named(nb::handle value, const char* name, std::initializer_list<std::string_view> names) {

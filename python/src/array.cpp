@@ -71,8 +71,7 @@ void raise(PyObject* type, const std::string& message) {
 }
 
 void raise_dtype(const char* name, const std::string& dtype) {
-  raise(PyExc_NotImplementedError, std::string(name) + " has dtype " + dtype +
-                                       "; there are float16, bfloat16, float32, float64, int8, uint8, int32 and int64");
+  raise(PyExc_NotImplementedError, std::string(name) + " has dtype " + dtype + "; there are " + kKnownDtypes);
 }
 
 bool is_number(nb::handle object) {

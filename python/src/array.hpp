@@ -25,6 +25,8 @@ std::string text_of(nb::handle object);
 
 /// The name that NumPy and PyTorch have for an element kind.
 std::string_view python_name(ElementKind element);
+/// The names of all kinds, for messages.
+inline constexpr const char* kKnownDtypes = "float16, bfloat16, float32, float64, int8, uint8, int32 and int64";
 
 /// Extents, over memory whose end nobody says.
 inline void set_shape(AnyTensorMut& view, const std::int64_t* extents, int rank) {

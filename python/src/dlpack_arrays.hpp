@@ -40,12 +40,14 @@ inline std::optional<ElementKind> element_of_dlpack(dlpack::DataType dtype) {
   return std::nullopt;
 }
 
+[[noreturn]] inline void raise_device(const char* name, const std::string& device) {
+  raise(PyExc_NotImplementedError,
+        std::string(name) + " is on device " + device + "; the Python package runs on the CPU: move it there first");
+}
+
 inline void raise_unless_cpu(const char* name, dlpack::Device device, nb::handle object) {
   if (device.type == dlpack::kCpu || device.type == dlpack::kCudaHost) return;
-  raise(PyExc_NotImplementedError,
-        std::string(name) + " is on device " +
-            (nb::hasattr(object, "device") ? text_of(object.attr("device")) : std::to_string(device.type)) +
-            "; the Python package runs on the CPU: move it there first");
+  raise_device(name, nb::hasattr(object, "device") ? text_of(object.attr("device")) : std::to_string(device.type));
 }
 
 inline AnyTensorMut view_of(const dlpack::Tensor& tensor, const char* name, nb::handle object) {

@@ -1,8 +1,5 @@
 #include "planck/elementwise.hpp"
 
-#include <algorithm>
-#include <array>
-
 #include "arguments.hpp"
 #include "array.hpp"
 #include "bindings.hpp"

@@ -13,12 +13,10 @@ namespace {
 
 std::atomic<Executor*> executor{nullptr};  // null: the library's own
 std::atomic<int> max_threads{0};
-std::atomic<std::uint64_t> version{0};
 
 void set_num_threads(int threads) {
   if (threads < 1) raise(PyExc_ValueError, "set_num_threads: " + std::to_string(threads) + " is not at least 1");
   max_threads = threads;
-  ++version;
 }
 
 /// "tbb" or "openmp"; whether it is there.
@@ -27,7 +25,6 @@ bool set_executor(nb::handle name) {
   Executor* const chosen = openmp ? openmp_executor() : nullptr;
   if (openmp && chosen == nullptr) return false;
   executor = chosen;
-  ++version;
   return true;
 }
 
@@ -53,9 +50,9 @@ Stream stream_for(std::int64_t elements) {
   return chosen != nullptr && elements <= kTorchGrain ? Stream::cpu(*chosen, 1) : current_stream();
 }
 
-std::uint64_t stream_version() {
-  // PyTorch may change the number of its threads without a word.
-  return version.load(std::memory_order_relaxed) << 16 | static_cast<std::uint64_t>(current_stream().threads());
+StreamKey stream_key() {
+  const Stream stream = current_stream();
+  return {&stream.executor(), stream.threads()};
 }
 
 Explanation*& Explanation::current() {

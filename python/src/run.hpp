@@ -19,8 +19,14 @@ namespace nb = nanobind;
 Stream current_stream();
 /// The same for a call of so many elements.
 Stream stream_for(std::int64_t elements);
-/// Differs for every change of current_stream().
-std::uint64_t stream_version();
+/// What of current_stream() plans depend on. Asked anew each time: PyTorch changes its threads without a word.
+struct StreamKey {
+  const Executor* executor;
+  int threads;
+
+  bool operator==(const StreamKey&) const = default;
+};
+StreamKey stream_key();
 
 /// ValueError, NotImplementedError or RuntimeError with the library's message.
 [[noreturn]] void raise(const Error& error);
@@ -47,7 +53,7 @@ class Explanation {
 template <class Op>
 Plan<Op> plan_for(const typename Op::Descriptor& descriptor) {
   struct Entry {
-    std::uint64_t version;
+    StreamKey key;
     Plan<Op> plan;
   };
   constexpr std::size_t kKept = 64;
@@ -55,10 +61,8 @@ Plan<Op> plan_for(const typename Op::Descriptor& descriptor) {
   thread_local std::size_t last = 0;  // found
   thread_local std::size_t next = 0;  // to be replaced
 
-  const std::uint64_t version = stream_version();
-  const auto fits = [&](const Entry& entry) {
-    return entry.version == version && entry.plan.descriptor() == descriptor;
-  };
+  const StreamKey key = stream_key();
+  const auto fits = [&](const Entry& entry) { return entry.key == key && entry.plan.descriptor() == descriptor; };
   if (last < kept.size() && fits(kept[last])) return kept[last].plan;
   if (const auto found = std::find_if(kept.begin(), kept.end(), fits); found != kept.end()) {
     last = static_cast<std::size_t>(found - kept.begin());
@@ -69,9 +73,9 @@ Plan<Op> plan_for(const typename Op::Descriptor& descriptor) {
   last = next;
   next = (next + 1) % kKept;
   if (kept.size() < kKept) {
-    kept.push_back({version, *plan});
+    kept.push_back({key, *plan});
   } else {
-    kept[last] = {version, *plan};
+    kept[last] = {key, *plan};
   }
   return *plan;
 }

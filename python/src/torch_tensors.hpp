@@ -113,11 +113,11 @@ class Torch {
 
   [[noreturn]] static void raise_no_memory(nb::handle object, const char* name) {
     const std::string device = text_of(object.attr("device"));
+    if (device != "cpu") raise_device(name, device);
     const std::string layout = text_of(object.attr("layout"));
     std::string why = " is a " + text_of(object.type().attr("__name__")) +
                       " without memory of its own, as there are in transforms: use the function of planck.torch";
     if (layout != "torch.strided") why = " is sparse (" + layout + "): call to_dense() on it first";
-    if (device != "cpu") why = " is on device " + device + "; the Python package runs on the CPU: move it there first";
     raise(PyExc_NotImplementedError, name + why);
   }
 

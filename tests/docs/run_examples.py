@@ -89,7 +89,7 @@ def problem_of(example: Example, name: str, options: argparse.Namespace) -> Opti
     if example.language == "python":
         source = pathlib.Path(options.work_dir) / f"{name}.py"
         source.write_text(example.source, encoding="utf-8")
-        return problem_of_run([options.python, str(source)], example)
+        return problem_of_run([options.python, str(source)], example, seconds=300)  # torch.compile takes long
     if not example.fragment and "main(" not in example.source:
         return f"neither a program nor tagged '{example.language} fragment'"
     source = pathlib.Path(options.work_dir) / f"{name}.{example.language}"
@@ -110,15 +110,15 @@ def problem_of(example: Example, name: str, options: argparse.Namespace) -> Opti
         return "does not compile\n" + compiled.stderr
     if example.fragment or example.output is None:
         return None
-    return problem_of_run([str(program)], example)
+    return problem_of_run([str(program)], example, seconds=60)
 
 
-def problem_of_run(command: List[str], example: Example) -> Optional[str]:
+def problem_of_run(command: List[str], example: Example, seconds: int) -> Optional[str]:
     """Nothing if the program exits with 0 and prints what the page says."""
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
     except subprocess.TimeoutExpired:
-        return "ran for more than 300 seconds"
+        return f"ran for more than {seconds} seconds"
     if ran.returncode != 0:
         return f"exit code {ran.returncode}\n{ran.stdout}{ran.stderr}"
     if trimmed(ran.stdout) != trimmed(example.output or ""):

@@ -46,18 +46,48 @@ def _qparams(least: Tensor, largest: Tensor, mode: str, quant_min: int, quant_ma
     return scale, (quant_min - torch.round(least / scale)).clamp(quant_min, quant_max).to(torch.int32)
 
 
-def _checked(
-    scope: Scope | None, dim: int | None, group_size: int | None, mode: str, quant_min: int, quant_max: int
-) -> tuple[Any, int | None]:
-    """The scope and dimension, if these options can be."""
-    if mode not in ("symmetric", "asymmetric"):
-        raise ValueError(f"mode = {mode!r} is none of symmetric, asymmetric")
-    if quant_min >= quant_max or (mode == "symmetric" and quant_max <= 0):
-        raise ValueError(f"quant_min = {quant_min} and quant_max = {quant_max} are no range of codes")
-    return _scope_of(scope, dim, group_size)
+class _Quantizer(nn.Module):
+    """What the modules share: the codes, and which elements have a scale in common."""
+
+    def __init__(
+        self, scope: Scope | None, dim: int | None, group_size: int | None, mode: Mode, quant_min: int, quant_max: int
+    ) -> None:
+        super().__init__()
+        if mode not in ("symmetric", "asymmetric"):
+            raise ValueError(f"mode = {mode!r} is none of symmetric, asymmetric")
+        if quant_min >= quant_max or (mode == "symmetric" and quant_max <= 0):
+            raise ValueError(f"quant_min = {quant_min} and quant_max = {quant_max} are no range of codes")
+        self.scope, self.dim = _scope_of(scope, dim, group_size)
+        self.group_size = group_size
+        self.quant_min, self.quant_max = quant_min, quant_max
+        self.mode: Mode = mode
+
+    def extra_repr(self) -> str:
+        where = "" if self.dim is None else f", dim={self.dim}"
+        size = "" if self.group_size is None else f", group_size={self.group_size}"
+        return f"scope={self.scope}{where}{size}, codes={self.quant_min}..{self.quant_max}, mode={self.mode}"
+
+    def _codes_and_scope(self) -> dict[str, Any]:
+        return {
+            "quant_min": self.quant_min,
+            "quant_max": self.quant_max,
+            "scope": self.scope,
+            "dim": self.dim,
+            "group_size": self.group_size,
+        }
+
+    def _by_own_range(
+        self, x: Tensor, dtype: torch.dtype, *, zero_in_range: bool = True, scale_form: ScaleForm = "divide"
+    ) -> Tensor:
+        """Fake-quantised with scales that come from the input alone."""
+        options = self._codes_and_scope()
+        found = dynamic_quantize(
+            x, mode=self.mode, dtype=dtype, zero_in_range=zero_in_range, qparams_only=True, **options
+        )
+        return fake_quantize(x, found.scale, found.zero_point, scale_form=scale_form, **options)
 
 
-class FakeQuantize(nn.Module):
+class FakeQuantize(_Quantizer):
     """Fake-quantises what passes through, with straight-through gradients: put it behind a layer, or apply it to weights.
 
     ``observer="moving_average"``: in training mode the range of each input moves the stored range by
@@ -97,8 +127,7 @@ class FakeQuantize(nn.Module):
         scale_form: ScaleForm = "divide",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        super().__init__()
-        self.scope, self.dim = _checked(scope, dim, group_size, mode, quant_min, quant_max)
+        super().__init__(scope, dim, group_size, mode, quant_min, quant_max)
         if observer not in ("moving_average", "dynamic"):
             raise ValueError(f"observer = {observer!r} is none of moving_average, dynamic")
         if scale_form not in ("divide", "reciprocal"):
@@ -109,9 +138,6 @@ class FakeQuantize(nn.Module):
             if learnable and self.scope != "tensor":
                 raise ValueError(f"learnable scales per {self.scope} need their shape")
             shape = () if self.scope == "tensor" else (0,)
-        self.group_size = group_size
-        self.quant_min, self.quant_max = quant_min, quant_max
-        self.mode: Mode = mode
         self.observer = observer
         self.averaging_constant = averaging_constant
         self.learnable, self.grad_factor = learnable, grad_factor
@@ -132,10 +158,8 @@ class FakeQuantize(nn.Module):
         if self.observer == "dynamic":
             if not self.quantizing:
                 return x
-            options = self._codes_and_scope()
             dtype = torch.int8 if self.quant_min >= -128 and self.quant_max <= 127 else torch.uint8
-            qparams = dynamic_quantize(x, mode=self.mode, dtype=dtype, qparams_only=True, **options)
-            return fake_quantize(x, qparams.scale, qparams.zero_point, scale_form=self.scale_form, **options)
+            return self._by_own_range(x, dtype, scale_form=self.scale_form)
         if self.training and self.observing:
             self._observe(x.detach())
         if not self.quantizing:
@@ -166,19 +190,7 @@ class FakeQuantize(nn.Module):
         self.quantizing = enabled
 
     def extra_repr(self) -> str:
-        where = "" if self.dim is None else f", dim={self.dim}"
-        size = "" if self.group_size is None else f", group_size={self.group_size}"
-        source = "learnable" if self.learnable else self.observer
-        return f"scope={self.scope}{where}{size}, codes={self.quant_min}..{self.quant_max}, mode={self.mode}, {source}"
-
-    def _codes_and_scope(self) -> dict[str, Any]:
-        return {
-            "quant_min": self.quant_min,
-            "quant_max": self.quant_max,
-            "scope": self.scope,
-            "dim": self.dim,
-            "group_size": self.group_size,
-        }
+        return f"{super().extra_repr()}, {'learnable' if self.learnable else self.observer}"
 
     @torch.no_grad()
     def _observe(self, x: Tensor) -> None:
@@ -221,7 +233,7 @@ class FakeQuantize(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
-class DynamicQuantize(nn.Module):
+class DynamicQuantize(_Quantizer):
     """Simulates activations that are quantised on the fly: each input is brought to codes with scales found from itself,
     and back. The gradient passes straight through.
 
@@ -241,37 +253,17 @@ class DynamicQuantize(nn.Module):
         quant_max: int | None = None,
         zero_in_range: bool = True,
     ) -> None:
-        super().__init__()
         low, high = (0, 255) if dtype == torch.uint8 else (-127 if mode == "symmetric" else -128, 127)
         if dtype not in (torch.int8, torch.uint8):
             raise ValueError(f"dtype = {dtype} is none of int8, uint8")
-        self.group_size = group_size
-        self.mode: Mode = mode
-        self.dtype = dtype
-        self.quant_min = low if quant_min is None else quant_min
-        self.quant_max = high if quant_max is None else quant_max
+        low = low if quant_min is None else quant_min
+        high = high if quant_max is None else quant_max
         limits = torch.iinfo(dtype)
-        if self.quant_min < limits.min or self.quant_max > limits.max:
-            raise ValueError(
-                f"quant_min = {self.quant_min} and quant_max = {self.quant_max} must lie in [{limits.min}, {limits.max}]"
-            )
-        self.scope, self.dim = _checked(scope, dim, group_size, mode, self.quant_min, self.quant_max)
+        if low < limits.min or high > limits.max:
+            raise ValueError(f"quant_min = {low} and quant_max = {high} must lie in [{limits.min}, {limits.max}]")
+        super().__init__(scope, dim, group_size, mode, low, high)
+        self.dtype = dtype
         self.zero_in_range = zero_in_range
 
     def forward(self, x: Tensor) -> Tensor:
-        codes: dict[str, Any] = {
-            "quant_min": self.quant_min,
-            "quant_max": self.quant_max,
-            "scope": self.scope,
-            "dim": self.dim,
-            "group_size": self.group_size,
-        }
-        qparams = dynamic_quantize(
-            x, mode=self.mode, dtype=self.dtype, zero_in_range=self.zero_in_range, qparams_only=True, **codes
-        )
-        return fake_quantize(x, qparams.scale, qparams.zero_point, **codes)
-
-    def extra_repr(self) -> str:
-        where = "" if self.dim is None else f", dim={self.dim}"
-        size = "" if self.group_size is None else f", group_size={self.group_size}"
-        return f"scope={self.scope}{where}{size}, codes={self.quant_min}..{self.quant_max}, mode={self.mode}"
+        return self._by_own_range(x, self.dtype, zero_in_range=self.zero_in_range)

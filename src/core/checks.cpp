@@ -12,12 +12,12 @@ constexpr std::int64_t kMaxZeroPoint = std::int64_t{1} << 20;
 bool is_output(Role role) noexcept { return role != Role::Input && role != Role::CarryInput; }
 bool is_carry(Role role) noexcept { return role == Role::CarryInput || role == Role::CarryOutput; }
 
-Shape strides_of(const AnyTensorRef& view) noexcept {
+Shape strides_of(const View& view) noexcept {
   return Shape(std::span<const std::int64_t>(view.stride.data(), static_cast<std::size_t>(view.shape.rank())));
 }
 
 /// Lowest and highest element index that a non-empty view touches; false if they leave 64 bits as bytes.
-bool element_span(const AnyTensorRef& view, std::int64_t& lowest, std::int64_t& highest) noexcept {
+bool element_span(const View& view, std::int64_t& lowest, std::int64_t& highest) noexcept {
   lowest = highest = view.offset;
   bool overflow = false;
   for (int d = 0; d < view.shape.rank(); ++d) {
@@ -33,7 +33,7 @@ bool element_span(const AnyTensorRef& view, std::int64_t& lowest, std::int64_t& 
 }
 
 /// Dimensions > 1 sorted by |stride|: each |stride| exceeds the span of the smaller ones.
-bool injective(const AnyTensorRef& view) noexcept {
+bool injective(const View& view) noexcept {
   // Kept sorted by |stride| as they come: at most eight.
   std::array<std::int64_t, kMaxRank> stride;
   std::array<std::int64_t, kMaxRank> reach;
@@ -120,7 +120,7 @@ Status check_zero_point(std::string_view plan, std::int64_t zero_point) noexcept
 }
 
 Status OperandChecks::add(const Operand& operand) noexcept {
-  const AnyTensorRef& view = operand.view;
+  const View& view = operand.view;
   if (view.element != operand.element) {
     return fail(Text::ElementDiffers, {plan_, operand.name, printable(view.element), printable(operand.element)});
   }

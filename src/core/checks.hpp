@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/error_texts.hpp"
+#include "core/layout.hpp"
 #include "core/overlap.hpp"
 #include "planck/plan.hpp"
 #include "planck/tensor.hpp"
@@ -36,11 +37,11 @@ enum class Role {
   CarryOutput,
 };
 
-/// One tensor argument, with what the descriptor says of it. Lives for one call of add.
+/// One tensor argument, with what the descriptor says of it.
 struct Operand {
   std::string_view name;
   Role role;
-  const AnyTensorRef& view;
+  View view;
   ElementKind element;
   const Shape* shape;
 };

@@ -9,7 +9,7 @@ StridedLoop::StridedLoop(const Shape& shape) noexcept : rank(shape.rank()) {
   std::copy(shape.begin(), shape.end(), extent.begin());
 }
 
-void StridedLoop::add(const AnyTensorRef& view) noexcept {
+void StridedLoop::add(const View& view) noexcept {
   LoopOperand& op = operand[operands++];
   op.element_bytes = size_of(view.element);
   // Inputs travel as bytes too; the kernels' types keep them read-only.

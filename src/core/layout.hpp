@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include "planck/tensor.hpp"
 
@@ -11,6 +12,26 @@ namespace planck::core {
 inline constexpr int kMaxLoopOperands = 9;
 /// A tensor's rank, and one more where an axis is cut into groups.
 inline constexpr int kMaxLoopRank = kMaxRank + 1;
+
+/// A tensor argument, read-only or not, where it is: the views are too large to copy in every run.
+struct View {
+  const void* data;
+  std::int64_t capacity;
+  std::int64_t offset;
+  ElementKind element;
+  const Shape& shape;
+  const std::array<std::int64_t, kMaxRank>& stride;
+
+  template <class Any>
+  requires std::is_same_v<Any, AnyTensorRef> || std::is_same_v<Any, AnyTensorMut> View(const Any& view)
+  noexcept  // NOLINT(google-explicit-constructor): stands for the argument
+      : data(view.data),
+        capacity(view.capacity),
+        offset(view.offset),
+        element(view.element),
+        shape(view.shape),
+        stride(view.stride) {}
+};
 
 /// One operand of a loop, in bytes. An absent one (base null) is read as zeros and written to nowhere.
 struct LoopOperand {
@@ -31,7 +52,7 @@ struct StridedLoop {
   explicit StridedLoop(const Shape& shape) noexcept;
 
   /// Adds a tensor whose shape broadcasts to the loop's (right-aligned; repeated dimensions get stride 0).
-  void add(const AnyTensorRef& view) noexcept;
+  void add(const View& view) noexcept;
   void add_absent(ElementKind element) noexcept;
 
   std::int64_t count() const noexcept;

@@ -9,6 +9,7 @@
 #include "core/workspace.hpp"
 #include "cpu/lane_strip.hpp"
 #include "cpu/parallel.hpp"
+#include "cpu/row_scan.hpp"
 #include "cpu/streaming.hpp"
 #include "numerics/canonical_order.hpp"
 
@@ -401,9 +402,10 @@ std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, const L
 }
 
 bool run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept {
+  if (scan.loop.count() == 0) return true;
+  if (run_row_scan(stream, scan, workspace)) return true;
   StridedLoop loop = scan.loop;
   const std::int64_t length = loop.extent[scan.axis];
-  if (loop.count() == 0) return true;
   arrange_dims(loop, scan.axis);
   const std::int64_t rows = loop.count() / length;
   const std::span<std::uint64_t> memory = core::values_in<std::uint64_t>(workspace);

@@ -55,6 +55,8 @@ struct LaneSteps {
   std::int64_t part_stride;  ///< bytes from a state's first part to its second
 };
 
+struct RowRun;
+
 struct LaneScanKernel {
   int inputs;  ///< in memory; a fed one comes after them
   int outputs;
@@ -67,6 +69,8 @@ struct LaneScanKernel {
                   std::int64_t part_stride);
   const LaneScanKernel* feed = nullptr;
   bool states_need_feed = false;  ///< or only the outputs do
+  /// The same along one row, for scans whose steps are cheap; null for others. See row_scan.hpp.
+  void (*row)(RowRun& run) = nullptr;
 };
 
 enum class ScanEdge { None, First, Last };
@@ -84,7 +88,7 @@ struct LaneScan {
   const LaneScanKernel& kernel;
   /// Operands: the kernel's inputs, its outputs, the edge's input (or absent), and perhaps the carries' words, coming
   /// in and going out (or absent), which stand still along the axis. The axis runs in scan order.
-  core::StridedLoop loop;
+  const core::StridedLoop& loop;
   int axis;
   bool descends;  ///< positions count from the axis' end
   ScanEdge edge = ScanEdge::None;

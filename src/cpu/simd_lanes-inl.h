@@ -180,6 +180,26 @@ PLANCK_MATH auto to_codes(Vec<C> x) {
   }
 }
 
+/// One register of f32, rounded once to f16 or bf16.
+template <class T>
+PLANCK_MATH auto to_patterns(Vec<float> x) {
+  static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
+  const Narrow<std::uint16_t, float> d16;
+#if PLANCK_HAS_F16C
+  if constexpr (std::is_same_v<T, f16>) {
+    return hn::BitCast(d16, hn::DemoteTo(Narrow<hwy::float16_t, float>(), x.raw));
+  }
+#endif
+  Vec<std::uint32_t> wide;
+  if constexpr (std::is_same_v<T, f16>) {
+    wide = narrow_f16(x);
+  } else {
+    wide = narrow_bf16(x);
+  }
+  // At most 0xFFFF in each lane, so the saturating narrowing keeps every bit.
+  return hn::DemoteTo(d16, hn::BitCast(Tag<std::int32_t>(), wide.raw));
+}
+
 /// One register of C, rounded once to the storage type T; for codes a whole number that T can hold. Any alignment.
 template <class T, class C>
 PLANCK_MATH void store(Vec<C> x, T* to) {
@@ -188,23 +208,7 @@ PLANCK_MATH void store(Vec<C> x, T* to) {
   } else if constexpr (sizeof(T) == 1) {
     hn::StoreU(to_codes<T>(x), Narrow<T, C>(), to);
   } else {
-    static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
-    const Narrow<std::uint16_t, float> d16;
-    auto* patterns = reinterpret_cast<std::uint16_t*>(to);
-#if PLANCK_HAS_F16C
-    if constexpr (std::is_same_v<T, f16>) {
-      hn::StoreU(hn::BitCast(d16, hn::DemoteTo(Narrow<hwy::float16_t, float>(), x.raw)), d16, patterns);
-      return;
-    }
-#endif
-    Vec<std::uint32_t> wide;
-    if constexpr (std::is_same_v<T, f16>) {
-      wide = narrow_f16(x);
-    } else {
-      wide = narrow_bf16(x);
-    }
-    // At most 0xFFFF in each lane, so the saturating narrowing keeps every bit.
-    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(Tag<std::int32_t>(), wide.raw)), d16, patterns);
+    hn::StoreU(to_patterns<T>(x), Narrow<std::uint16_t, float>(), reinterpret_cast<std::uint16_t*>(to));
   }
 }
 

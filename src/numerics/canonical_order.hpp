@@ -53,6 +53,7 @@ class CanonicalFold {
   PLANCK_HOST_DEVICE void open_at(int level, int count, State total) {
     open_[level] = total;
     count_[level] = count;
+    if (level > top_) top_ = level;
   }
 
   /// Closes a last full block of 8, so that open_blocks and open_total say what a later fold starts from.
@@ -64,7 +65,7 @@ class CanonicalFold {
 
   /// The value at the last pushed position; at least one element was pushed.
   PLANCK_HOST_DEVICE State prefix() const {
-    int level = kMaxLevels;
+    int level = top_;
     while (count_[level] == 0) --level;
     State sum = open_[level];
     while (--level >= 0) {
@@ -89,6 +90,7 @@ class CanonicalFold {
   PLANCK_HOST_DEVICE void append(int level, State x) {
     open_[level] = count_[level] == 0 ? x : op_.combine(open_[level], x);
     ++count_[level];
+    if (level > top_) top_ = level;
   }
 
   PLANCK_HOST_DEVICE void close_block() {
@@ -108,6 +110,7 @@ class CanonicalFold {
   Op op_;
   State open_[kMaxLevels + 1];
   int count_[kMaxLevels + 1] = {};
+  int top_ = 0;  ///< above it nothing is open
 };
 
 struct SumOp {

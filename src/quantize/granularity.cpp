@@ -74,7 +74,7 @@ StridedLoop SegmentSpace::empty_loop(int part) const noexcept {
   return loop;
 }
 
-void SegmentSpace::add(StridedLoop& loop, int part, const AnyTensorRef& view) const noexcept {
+void SegmentSpace::add(StridedLoop& loop, int part, const core::View& view) const noexcept {
   if (group_size_ == 0) return loop.add(view);
   if (core::numel(shape_) == 0) return loop.add_absent(view.element);
   core::LoopOperand& op = loop.operand[loop.operands++];
@@ -88,7 +88,7 @@ void SegmentSpace::add(StridedLoop& loop, int part, const AnyTensorRef& view) co
       static_cast<std::byte*>(const_cast<void*>(view.data)) + view.offset * op.element_bytes + first * stride(axis_);
 }
 
-void SegmentSpace::add_qparams(StridedLoop& loop, int part, const AnyTensorRef& view) const noexcept {
+void SegmentSpace::add_qparams(StridedLoop& loop, int part, const core::View& view) const noexcept {
   if (core::numel(view.shape) == 0) return loop.add_absent(view.element);
   core::LoopOperand& op = loop.operand[loop.operands++];
   op.element_bytes = size_of(view.element);

@@ -31,9 +31,9 @@ class SegmentSpace {
   }
 
   /// Adds a tensor of the problem's shape.
-  void add(core::StridedLoop& loop, int part, const AnyTensorRef& view) const noexcept;
+  void add(core::StridedLoop& loop, int part, const core::View& view) const noexcept;
   /// Adds a tensor with one element per segment.
-  void add_qparams(core::StridedLoop& loop, int part, const AnyTensorRef& view) const noexcept;
+  void add_qparams(core::StridedLoop& loop, int part, const core::View& view) const noexcept;
   /// Adds one value for every segment.
   static void add_number(core::StridedLoop& loop, const void* value, ElementKind element) noexcept;
 

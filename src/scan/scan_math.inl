@@ -72,6 +72,7 @@ template <class V>
 struct LogCumsumExpScan {
   static constexpr int kParts = 2;
   static constexpr bool kPositions = false;
+  static constexpr bool kDear = true;  ///< combining takes an exponential
   static constexpr double kSlack = 24;
   using State = ScanState<V, kParts>;
   static PLANCK_MATH State lift(const V* x, V) { return {{x[0], V(1)}}; }
@@ -170,6 +171,7 @@ template <class V>
 struct LogCumsumExpGradient {
   static constexpr int kParts = 2;
   static constexpr bool kPositions = false;
+  static constexpr bool kDear = true;
   using State = ScanState<V, kParts>;
   static PLANCK_MATH State lift(const V* in, V) { return {{in[2], in[0]}}; }
   static PLANCK_MATH State combine(const State& l, const State& r) {

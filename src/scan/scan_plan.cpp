@@ -106,12 +106,19 @@ Result<PlanChoice> select_scan(std::string_view plan, const Problem& p, bool bac
   return core::choose_kernel(request, stream, preference);
 }
 
+cpu::LaneScan inclusive_scan(const Problem& p, const PlanChoice& choice, const StridedLoop& loop) {
+  cpu::LaneScan scan{*choice.kernel->scan, loop, p.axis, p.reverse};
+  if (p.key.initial) scan.edge = cpu::ScanEdge::First;
+  return scan;
+}
+
 /// The engine goes on from totals and leaves totals; what else a carry holds is put beside them.
-void run_with_carries(const Problem& p, const Stream& stream, const Workspace& workspace, cpu::LaneScan scan,
-                      const StridedLoop& carries) noexcept {
-  const std::int64_t length = scan.loop.extent[p.axis];
+void run_with_carries(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
+                      StridedLoop loop, const StridedLoop& carries) noexcept {
+  cpu::LaneScan scan = inclusive_scan(p, choice, loop);
+  const std::int64_t length = loop.extent[p.axis];
   for (const int k : {scan::kCarryIn, scan::kCarryOut}) {
-    core::LoopOperand& totals = scan.loop.operand[scan.loop.operands++] = carries.operand[k];
+    core::LoopOperand& totals = loop.operand[loop.operands++] = carries.operand[k];
     const std::int64_t word = totals.stride[p.axis];
     if (totals.base != nullptr) totals.base += scan::kCarryTotals * word;
     totals.stride[p.axis] = 0;
@@ -134,13 +141,8 @@ void run_with_carries(const Problem& p, const Stream& stream, const Workspace& w
 void run_inclusive(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
                    const StridedLoop& loop, const StridedLoop* carries) noexcept {
   if (choice.kernel == nullptr) return scan::reference::run(loop, p.axis, p.reverse, p.key, carries);
-  cpu::LaneScan scan{*choice.kernel->scan, loop, p.axis, p.reverse};
-  if (p.key.initial) scan.edge = cpu::ScanEdge::First;
-  if (carries == nullptr) {
-    cpu::run_lane_scan(stream, scan, workspace);
-  } else {
-    run_with_carries(p, stream, workspace, scan, *carries);
-  }
+  if (carries != nullptr) return run_with_carries(p, choice, stream, workspace, loop, *carries);
+  cpu::run_lane_scan(stream, inclusive_scan(p, choice, loop), workspace);
 }
 
 /// A backward pass over operands that run along the axis in scan order: inputs, gradients, initial state (or absent).
@@ -176,7 +178,8 @@ void run_backward(const Problem& p, const PlanChoice& choice, const Stream& stre
   cpu::for_each_range(stream, shares, loop.count() / shares * loop.element_bytes(), body);
 }
 
-void add_or_absent(StridedLoop& loop, const std::optional<AnyTensorRef>& view, ElementKind element) {
+template <class AnyTensor>
+void add_or_absent(StridedLoop& loop, const std::optional<AnyTensor>& view, ElementKind element) {
   if (view) {
     loop.add(*view);
   } else {

@@ -1,0 +1,37 @@
+// Scans along rows: an axis whose elements lie side by side, one row after the other or in pieces.
+//
+// The blocks of eight of one row stand beside each other in a register and are scanned together; then what stands
+// before each of them is found from their totals. Like the lanes of lane_scan.hpp, in the canonical order.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/lane_scan.hpp"
+
+namespace planck::cpu {
+
+/// Elements of one row in scan order, from a multiple of kRowPiece on.
+struct RowRun {
+  const std::byte* input[kMaxScanInputs];  ///< the first element; null for what is not there
+  std::byte* output[kMaxScanOutputs];
+  bool input_back[kMaxScanInputs];  ///< the next element lies before the first
+  bool output_back[kMaxScanOutputs];
+  std::int64_t n;
+  std::int64_t position;  ///< the first element's place along the axis
+  std::int64_t position_step;
+  const double* before;  ///< the state of everything before, part by part; null if there is nothing
+  double* total;         ///< where the state of a run of kRowPiece elements is left, if it is wanted
+  double lag;            ///< what the step before left; the last step's is put there
+  bool writes;           ///< or states alone are wanted
+  bool streamed;         ///< outputs go past the caches; they are aligned to a cache line
+  ScanEdge edge;         ///< at which end of the run an edge's operands stand, if there are any
+  const std::byte* edge_input;
+};
+
+/// A run that begins elsewhere than at a row's start begins at a multiple of this.
+inline constexpr std::int64_t kRowPiece = std::int64_t{1} << (3 * kCarryLevel);
+
+/// False, and nothing was done, if this is no scan along rows.
+bool run_row_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept;
+
+}  // namespace planck::cpu

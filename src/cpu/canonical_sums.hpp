@@ -13,10 +13,9 @@ namespace planck::cpu {
 
 class CanonicalSums {
  public:
-  /// f64 values of storage needed for sums of n terms. One level more than can be open: closing a whole block
-  /// lands there.
+  /// f64 values of storage needed for sums of n terms.
   static std::int64_t storage_for(std::int64_t n, std::int64_t width) noexcept {
-    return (numerics::levels_for(n) + 1) * width;
+    return numerics::levels_for(n) * width;
   }
 
   CanonicalSums() = default;
@@ -34,12 +33,12 @@ class CanonicalSums {
     append(0, terms);
   }
 
-  /// The next terms of every column, at most kRadix rows that lie `pitch` apart, starting on a multiple of kRadix.
+  /// The next terms of every column, in rows that lie `pitch` apart, up to the next multiple of kRadix.
   template <class Term>
   void push_rows(const Term* terms, std::int64_t pitch, std::int64_t rows) noexcept {
     if (count_[0] == numerics::kRadix) close_block();
-    kernels_->sum_rows(terms, pitch, rows, width_, open_);
-    count_[0] = static_cast<int>(rows);
+    kernels_->sum_rows(terms, pitch, rows, width_, open_, count_[0] > 0);
+    count_[0] += static_cast<int>(rows);
   }
 
   /// A whole block's totals; an element must follow.

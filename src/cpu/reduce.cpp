@@ -1,7 +1,7 @@
 // Three ways to walk, chosen by strides and lengths, with the same bits. Each makes a panel of terms and adds it up
 // while it is in the cache. Rows: the innermost reduced dimension is contiguous, and one sum advances by spans of
-// terms. Short rows: a panel holds all terms of several sums. Columns: a kept dimension is contiguous, up to 512 sums
-// advance side by side, and a panel is eight rows of them. When there are too few sums for the threads, the outer
+// terms. Short rows: a panel holds all terms of several sums. Columns: a kept dimension is contiguous, up to 2048 sums
+// advance side by side, and a panel is four rows of them. When there are too few sums for the threads, the outer
 // reduced dimensions are cut into whole canonical blocks; their totals go through the workspace and are combined in
 // order at the end.
 #include "cpu/reduce.hpp"
@@ -25,9 +25,11 @@ namespace {
 using core::StridedLoop;
 using Pointers = SpanRunner::Pointers;
 
-constexpr std::int64_t kLevelStorage = 16384;  // f64 values a thread keeps open, over all levels: 128 KiB of stack
-constexpr std::int64_t kColumns = 512;         // sums side by side
-constexpr std::int64_t kPanel = numerics::kRadix * kColumns;  // terms
+constexpr int kMaxOutputs = 3;
+constexpr std::int64_t kArena = 257 << 10;  // bytes of stack for open sums and panels
+constexpr std::int64_t kPanelGap = 192;     // bytes that keep panels from sharing the low twelve bits of addresses
+constexpr std::int64_t kPanelRows = 4;      // of columns
+constexpr std::int64_t kColumns = 2048;     // sums side by side: shorter runs of memory are fetched more slowly
 
 /// The reduction in its final form: kept dimensions first, then the reduced ones in logical order.
 struct Problem {
@@ -38,6 +40,7 @@ struct Problem {
   bool short_rows = false;     ///< all terms of a sum fit a panel
   bool streamed = false;       ///< outputs that are not summed go past the caches
   std::int64_t sums = 1;       ///< elements of the gradient
+  std::int64_t levels = 0;     ///< f64 values that are kept open for each sum of all gradients
   std::int64_t width = 1;      ///< sums that advance side by side in one task
   std::int64_t row_tasks = 1;  ///< combinations of kept indices that are no columns
   std::int64_t tasks = 1;      ///< row_tasks × column blocks
@@ -54,6 +57,16 @@ struct Problem {
   int gradient(int g) const { return loop.operands - gradients() + g; }
   int last_operand() const { return loop.operands - 1; }
   std::int64_t compute_bytes() const { return size_of(reduction->compute); }
+  const core::LoopOperand& output(int o) const { return loop.operand[reduction->inputs + o]; }
+  bool summed(int o) const {
+    const auto end = reduction->term.begin() + gradients();
+    return std::find(reduction->term.begin(), end, o) != end;
+  }
+  /// An output that is wanted as elements, and made as terms of another kind.
+  bool narrowed(int o) const { return output(o).base != nullptr && output(o).element_bytes != compute_bytes(); }
+  bool has_panel(int o) const { return summed(o) || narrowed(o); }
+  /// Terms that a panel has room for.
+  std::int64_t panel_terms() const { return columns ? kPanelRows * width : CanonicalSums::kSpan; }
   /// Whether tasks are blocks of `width` sums along the last kept dimension.
   bool side_by_side() const { return kept > 0 && (columns || short_rows); }
   /// A panel's columns and rows run along these dimensions; -1: it has one row.
@@ -94,19 +107,26 @@ void arrange_dims(Problem& p) {
   p.columns = one_term || total_stride(p.kept - 1) < total_stride(loop.rank - 1);
 }
 
+/// As many columns as the arena holds, in blocks of one size that keep off each other's cache lines.
+std::int64_t columns_at_once(const Problem& p, std::int64_t count) {
+  std::int64_t bytes = p.levels * std::int64_t{sizeof(double)};
+  for (int o = 0; o < p.outputs(); ++o) bytes += p.has_panel(o) ? kPanelRows * p.compute_bytes() : 0;
+  const std::int64_t limit = std::min(kColumns, (kArena - kMaxGradients * kPanelGap) / bytes) & ~63;
+  const std::int64_t share = ceil_div(count, ceil_div(count, limit));
+  return (share + 63) & ~63;
+}
+
 void choose_width(Problem& p) {
   const std::int64_t length = p.loop.extent[p.loop.rank - 1];
   p.short_rows = !p.columns && p.kept == p.loop.rank - 1 && length <= CanonicalSums::kShortRow;
+  for (int d = p.kept; d < p.loop.rank; ++d) {
+    p.levels += p.gradients() * (CanonicalSums::storage_for(p.loop.extent[d], 1) + 1);
+  }
   const std::int64_t count = p.side_by_side() ? p.loop.extent[p.kept - 1] : 1;
   if (p.side_by_side()) {
-    std::int64_t levels = 0;
-    for (int d = p.kept; d < p.loop.rank; ++d) levels += CanonicalSums::storage_for(p.loop.extent[d], 1) + 1;
-    levels *= p.gradients();
-    p.width = p.columns ? kColumns : CanonicalSums::kSpan / length;
-    while (p.width * levels > kLevelStorage) p.width /= 2;
-    p.width = std::min(p.width, count);
+    p.width = std::min(count, p.columns ? columns_at_once(p, count) : CanonicalSums::kSpan / length);
   }
-  p.row_tasks = count == 0 ? 0 : p.sums / count;
+  p.row_tasks = p.sums / count;
   p.tasks = p.row_tasks * ceil_div(count, p.width);
 }
 
@@ -136,6 +156,7 @@ class Worker {
   explicit Worker(const Problem& p) noexcept
       : p_(p),
         kernels_(sum_kernels(p.reduction->arch)),
+        panel_(place_panels()),
         runner_(p.reduction->kernel, p.reduction->params, with_panels(), p.reduction->inputs, p.outputs(),
                 p.column_dim(), p.row_dim(), streamed_outputs()) {}
 
@@ -159,7 +180,7 @@ class Worker {
     }
     if (storage_width_ == width_) return;
     storage_width_ = width_;
-    double* storage = levels_;
+    auto* storage = reinterpret_cast<double*>(arena_);
     for (int g = 0; g < p_.gradients(); ++g) {
       for (int d = p_.kept; d < p_.loop.rank; ++d) {
         sums_[g][d] = CanonicalSums(kernels_, storage, width_);
@@ -232,7 +253,7 @@ class Worker {
     for (int g = 0; g < p_.gradients(); ++g) sums_[g][dim].reset();
     const bool innermost = dim == p_.loop.rank - 1;
     if (innermost) {
-      const std::int64_t step = p_.columns ? numerics::kRadix : CanonicalSums::kSpan;
+      const std::int64_t step = p_.columns ? kPanelRows : CanonicalSums::kSpan;
       for (std::int64_t i = begin; i < end; i += step) {
         const std::int64_t n = std::min(step, end - i);
         if (p_.columns) {
@@ -282,30 +303,33 @@ class Worker {
     return workspace + ((g * p_.outer + outer_index) * p_.slots() + index) * p_.sums + first_sum_;
   }
 
-  const core::LoopOperand& output(int o) const noexcept { return p_.loop.operand[p_.reduction->inputs + o]; }
-  bool summed(int o) const noexcept {
-    const auto end = p_.reduction->term.begin() + p_.gradients();
-    return std::find(p_.reduction->term.begin(), end, o) != end;
-  }
-  /// An output that is wanted as elements, and made as terms of another kind.
-  bool narrowed(int o) const noexcept {
-    return output(o).base != nullptr && output(o).element_bytes != p_.compute_bytes();
-  }
   unsigned streamed_outputs() const noexcept {
     unsigned mask = 0;
     for (int o = 0; o < p_.outputs(); ++o) {
-      if (p_.streamed && !summed(o) && !narrowed(o)) mask |= 1U << o;
+      if (p_.streamed && !p_.has_panel(o)) mask |= 1U << o;
     }
     return mask;
   }
 
-  /// The loop with panels for the outputs that are summed or narrowed.
-  StridedLoop with_panels() noexcept {
+  /// Panels lie behind the open sums.
+  std::array<std::byte*, kMaxOutputs> place_panels() noexcept {
+    std::array<std::byte*, kMaxOutputs> panels{};
+    std::byte* next = arena_ + p_.levels * p_.width * std::int64_t{sizeof(double)};
+    for (int o = 0; o < p_.outputs(); ++o) {
+      if (!p_.has_panel(o)) continue;
+      panels[o] = next;
+      next += p_.panel_terms() * p_.compute_bytes() + kPanelGap;
+    }
+    return panels;
+  }
+
+  /// The loop with panels as outputs.
+  StridedLoop with_panels() const noexcept {
     StridedLoop loop = p_.loop;
     for (int o = 0; o < p_.outputs(); ++o) {
-      if (!summed(o) && !narrowed(o)) continue;
+      if (panel_[o] == nullptr) continue;
       core::LoopOperand& to = loop.operand[p_.reduction->inputs + o];
-      to.base = panels_[o].data();
+      to.base = panel_[o];
       to.element_bytes = p_.compute_bytes();
       to.stride[p_.column_dim()] = p_.compute_bytes();
       if (p_.row_dim() >= 0) to.stride[p_.row_dim()] = p_.pitch() * p_.compute_bytes();
@@ -317,17 +341,17 @@ class Worker {
   void make_panel(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
     Pointers to = at;
     for (int o = 0; o < p_.outputs(); ++o) {
-      if (summed(o) || narrowed(o)) to[p_.reduction->inputs + o] = panels_[o].data();
+      if (panel_[o] != nullptr) to[p_.reduction->inputs + o] = panel_[o];
     }
     runner_.run(to, rows, columns);
     for (int o = 0; o < p_.outputs(); ++o) {
-      if (narrowed(o)) narrow(o, at[p_.reduction->inputs + o], rows, columns);
+      if (p_.narrowed(o)) narrow(o, at[p_.reduction->inputs + o], rows, columns);
     }
   }
 
   /// Rounds a panel of f32 to the kernel's element.
   void narrow(int o, std::byte* to, std::int64_t rows, std::int64_t columns) noexcept {
-    const core::LoopOperand& op = output(o);
+    const core::LoopOperand& op = p_.output(o);
     const std::int64_t row_stride = p_.row_dim() < 0 ? 0 : op.stride[p_.row_dim()];
     const std::int64_t column_stride = op.stride[p_.column_dim()];
     const bool contiguous = column_stride == op.element_bytes;
@@ -336,7 +360,7 @@ class Worker {
       rows = 1;
     }
     for (std::int64_t r = 0; r < rows; ++r) {
-      std::byte* terms = panels_[o].data() + r * p_.pitch() * p_.compute_bytes();
+      std::byte* terms = panel_[o] + r * p_.pitch() * p_.compute_bytes();
       std::byte* row = to + r * row_stride;
       std::byte* rounded = contiguous ? row : terms;
       const auto* from = reinterpret_cast<const float*>(terms);
@@ -353,7 +377,7 @@ class Worker {
   template <class Body>
   void for_terms(const Body& body) noexcept {
     for (int g = 0; g < p_.gradients(); ++g) {
-      const std::byte* terms = panels_[p_.reduction->term[g]].data();
+      const std::byte* terms = panel_[p_.reduction->term[g]];
       if (p_.reduction->compute == ElementKind::F64) {
         body(g, reinterpret_cast<const double*>(terms));
       } else {
@@ -389,6 +413,7 @@ class Worker {
  private:
   const Problem& p_;
   const SumKernels& kernels_;
+  std::array<std::byte*, kMaxOutputs> panel_;  ///< for each of the kernel's outputs, or null
   SpanRunner runner_;
   Pointers at_{};
   std::int64_t width_ = 1;
@@ -396,9 +421,7 @@ class Worker {
   std::int64_t first_sum_ = 0;      ///< the task's sums lie together in the workspace, in an order of their own
   std::array<std::array<CanonicalSums, core::kMaxLoopRank>, kMaxGradients> sums_;
   std::array<std::array<double*, core::kMaxLoopRank>, kMaxGradients> totals_{};
-  alignas(64) double levels_[kLevelStorage];
-  // The odd cache lines keep panels from sharing the low twelve bits of their addresses.
-  alignas(64) std::array<std::array<std::byte, kPanel * sizeof(double) + 192>, kMaxGradients> panels_;
+  alignas(64) std::byte arena_[kArena];
 };
 
 /// The sum over nothing, for every element of a gradient.
@@ -417,7 +440,8 @@ void store_zeros(const Problem& p, const core::LoopOperand& gradient) {
 }  // namespace
 
 std::size_t reduce_workspace(std::int64_t terms, std::int64_t term_bytes) noexcept {
-  return terms < kInlineBytes / term_bytes ? 0 : std::size_t{256} << 10;
+  if (terms < kInlineBytes / term_bytes) return 0;
+  return terms < 1 << 20 ? std::size_t{256} << 10 : std::size_t{1} << 20;
 }
 
 void run_reduction(const Stream& stream, const Reduction& reduction, Workspace workspace) noexcept {

@@ -41,6 +41,9 @@ class Sums {
  public:
   using Raw = hn::Vec<Tag<Term>>;
   PLANCK_MATH explicit Sums(Raw x) : low_(low(x)), high_(high(x)) {}
+  PLANCK_MATH explicit Sums(const double* from)
+      : low_(hn::LoadU(Tag<double>(), from)),
+        high_(sizeof(Term) == 8 ? low_ : hn::LoadU(Tag<double>(), from + hn::Lanes(Tag<double>()))) {}
   PLANCK_MATH void add(Raw x) {
     low_ = hn::Add(low_, low(x));
     high_ = hn::Add(high_, high(x));
@@ -134,20 +137,21 @@ void sum_blocks(const Term* terms, std::int64_t blocks, double* totals) {
 }
 
 template <class Term>
-void sum_rows(const Term* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums) {
+void sum_rows(const Term* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums, bool on) {
   std::int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   const Tag<Term> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (; i + lanes <= n; i += lanes) {
-    Sums<Term> of_columns(hn::LoadU(d, terms + i));
-    for (std::int64_t r = 1; r < rows; ++r) of_columns.add(hn::LoadU(d, terms + r * pitch + i));
+    const Term* row = terms + i;
+    Sums<Term> of_columns = on ? Sums<Term>(sums + i) : Sums<Term>(hn::LoadU(d, row));
+    for (std::int64_t r = on ? 0 : 1; r < rows; ++r) of_columns.add(hn::LoadU(d, row + r * pitch));
     of_columns.store(sums + i);
   }
 #endif
   for (; i < n; ++i) {
-    auto sum = static_cast<double>(terms[i]);
-    for (std::int64_t r = 1; r < rows; ++r) sum += static_cast<double>(terms[r * pitch + i]);
+    double sum = on ? sums[i] : static_cast<double>(terms[i]);
+    for (std::int64_t r = on ? 0 : 1; r < rows; ++r) sum += static_cast<double>(terms[r * pitch + i]);
     sums[i] = sum;
   }
 }

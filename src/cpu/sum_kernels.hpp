@@ -11,9 +11,11 @@ namespace planck::cpu {
 /// totals[b] = terms[8b] + … + terms[8b + 7], in f64, left to right.
 template <class Term>
 using SumBlocks = void (*)(const Term* terms, std::int64_t blocks, double* totals);
-/// sums[i] = terms[i] + terms[pitch + i] + … over `rows` rows of n, in f64, from the first row to the last.
+/// sums[i] = terms[i] + terms[pitch + i] + … over `rows` rows of n, in f64, from the first row to the last; `on`: the
+/// sum goes on from sums[i].
 template <class Term>
-using SumRows = void (*)(const Term* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums);
+using SumRows = void (*)(const Term* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums,
+                         bool on);
 /// sums[i] += from[i].
 using AddSums = void (*)(const double* from, std::int64_t n, double* sums);
 /// Rounds terms to the element; `to` may be where the terms are. Streamed stores are fenced by the caller.
@@ -42,11 +44,13 @@ struct SumKernels {
   }
   std::int64_t sum_codes(const std::int8_t* codes, std::int64_t n) const { return sum_codes_s8(codes, n); }
   std::int64_t sum_codes(const std::uint8_t* codes, std::int64_t n) const { return sum_codes_u8(codes, n); }
-  void sum_rows(const float* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums) const {
-    sum_rows_f32(terms, pitch, rows, n, sums);
+  void sum_rows(const float* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums,
+                bool on) const {
+    sum_rows_f32(terms, pitch, rows, n, sums, on);
   }
-  void sum_rows(const double* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums) const {
-    sum_rows_f64(terms, pitch, rows, n, sums);
+  void sum_rows(const double* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums,
+                bool on) const {
+    sum_rows_f64(terms, pitch, rows, n, sums, on);
   }
 };
 

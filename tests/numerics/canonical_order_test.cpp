@@ -123,9 +123,9 @@ void expect_the_folds_bits(const cpu::SumKernels& kernels) {
     ASSERT_EQ(totals[0], expected);
     ASSERT_EQ(totals[1], -expected);
 
-    cpu::CanonicalSums by_eights(kernels, storage.data(), 1);
-    for (std::int64_t i = 0; i < n; i += 8) by_eights.push_rows(x.data() + i, 1, std::min<std::int64_t>(8, n - i));
-    by_eights.total(&total);
+    cpu::CanonicalSums by_fours(kernels, storage.data(), 1);
+    for (std::int64_t i = 0; i < n; i += 4) by_fours.push_rows(x.data() + i, 1, std::min<std::int64_t>(4, n - i));
+    by_fours.total(&total);
     ASSERT_EQ(total, expected) << n;
 
     // Parts of one block of level 2 each, the last one open, combined elsewhere.

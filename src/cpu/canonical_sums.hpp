@@ -53,7 +53,7 @@ class CanonicalSums {
   template <class Term>
   void push_span(const Term* terms, std::int64_t n, bool last) noexcept;
 
-  /// At most this many terms in each of total_of_rows.
+  /// At most this many terms in each of totals_of_rows.
   static constexpr std::int64_t kShortRow = 512;
   /// The sums of `rows` rows of n terms, one behind the other and kSpan terms at most, in the same order.
   template <class Term>

@@ -9,7 +9,7 @@
 
 namespace planck::core {
 
-inline constexpr int kMaxLoopOperands = 9;
+inline constexpr int kMaxLoopOperands = 10;
 /// A tensor's rank, and one more where an axis is cut into groups.
 inline constexpr int kMaxLoopRank = kMaxRank + 1;
 

@@ -13,10 +13,9 @@ namespace planck::cpu {
 
 class CanonicalSums {
  public:
-  /// f64 values of storage needed for sums of n terms. One level more than can be open: closing a whole block
-  /// lands there.
+  /// f64 values of storage needed for sums of n terms.
   static std::int64_t storage_for(std::int64_t n, std::int64_t width) noexcept {
-    return (numerics::levels_for(n) + 1) * width;
+    return numerics::levels_for(n) * width;
   }
 
   CanonicalSums() = default;
@@ -29,10 +28,17 @@ class CanonicalSums {
   }
 
   /// The next term of every column.
-  template <class Term>
-  void push(const Term* terms) noexcept {
+  void push(const double* terms) noexcept {
     if (count_[0] == numerics::kRadix) close_block();
     append(0, terms);
+  }
+
+  /// The next terms of every column, in rows that lie `pitch` apart, up to the next multiple of kRadix.
+  template <class Term>
+  void push_rows(const Term* terms, std::int64_t pitch, std::int64_t rows) noexcept {
+    if (count_[0] == numerics::kRadix) close_block();
+    kernels_->sum_rows(terms, pitch, rows, width_, open_, count_[0] > 0);
+    count_[0] += static_cast<int>(rows);
   }
 
   /// A whole block's totals; an element must follow.
@@ -47,31 +53,12 @@ class CanonicalSums {
   template <class Term>
   void push_span(const Term* terms, std::int64_t n, bool last) noexcept;
 
-  /// At most this many terms in one total_of_span.
-  static constexpr std::int64_t kShortSpan = 512;
-  /// The sum of n terms in the same order, without an object to hold levels open.
+  /// At most this many terms in each of totals_of_rows.
+  static constexpr std::int64_t kShortRow = 512;
+  /// The sums of `rows` rows of n terms, one behind the other and kSpan terms at most, in the same order.
   template <class Term>
-  static double total_of_span(const SumKernels& kernels, const Term* terms, std::int64_t n) noexcept {
-    const std::int64_t eights = (n - 1) / 8;
-    const std::int64_t sixty_fours = eights / 8;
-    double of_8[kShortSpan / 8];
-    double of_64[kShortSpan / 64];
-    kernels.sum_blocks(terms, eights, of_8);
-    kernels.sum_blocks(of_8, sixty_fours, of_64);
-    double total = 0;
-    bool first = true;
-    const auto add = [&](const auto* x, std::int64_t begin, std::int64_t end) {
-      if (begin == end) return;
-      auto sum = static_cast<double>(x[begin]);
-      for (std::int64_t i = begin + 1; i < end; ++i) sum += static_cast<double>(x[i]);
-      total = first ? sum : total + sum;
-      first = false;
-    };
-    add(of_64, 0, sixty_fours);
-    add(of_8, 8 * sixty_fours, eights);
-    add(terms, 8 * eights, n);
-    return total;
-  }
+  static void totals_of_rows(const SumKernels& kernels, const Term* terms, std::int64_t rows, std::int64_t n,
+                             double* totals) noexcept;
 
   /// Adds up the open levels: the sums of all that was pushed. At least one push came before.
   void total(double* out) const noexcept {
@@ -107,16 +94,15 @@ class CanonicalSums {
   }
 
  private:
-  template <class Term>
-  void append(int level, const Term* terms) noexcept {
+  void append(int level, const double* terms) noexcept {
     double* open = open_ + level * width_;
     if (level > top_) top_ = level;
     if (count_[level]++ == 0) {
-      for (std::int64_t i = 0; i < width_; ++i) open[i] = static_cast<double>(terms[i]);
+      std::copy_n(terms, width_, open);
     } else if (width_ == 1) {
-      *open += static_cast<double>(*terms);
+      *open += *terms;
     } else {
-      kernels_->add_terms(terms, width_, open);
+      kernels_->add_sums(terms, width_, open);
     }
   }
 
@@ -163,6 +149,43 @@ void CanonicalSums::push_span(const Term* terms, std::int64_t n, bool last) noex
   for (std::int64_t i = 8 * eights + 1; i < n; ++i) sum += static_cast<double>(terms[i]);
   open_[0] = sum;
   count_[0] = static_cast<int>(n - 8 * eights);
+}
+
+template <class Term>
+void CanonicalSums::totals_of_rows(const SumKernels& kernels, const Term* terms, std::int64_t rows, std::int64_t n,
+                                   double* totals) noexcept {
+  // Whole rows of blocks of 8 in one go, or else row by row.
+  const bool together = n % 8 == 0;
+  double of_8[kSpan / 8];
+  if (together) kernels.sum_blocks(terms, rows * n / 8, of_8);
+  // The block that holds the last term stays open.
+  const std::int64_t eights = (n - 1) / 8;
+  const std::int64_t sixty_fours = eights / 8;
+  const auto sum = [](const auto* x, std::int64_t count) {
+    auto total = static_cast<double>(x[0]);
+    for (std::int64_t i = 1; i < count; ++i) total += static_cast<double>(x[i]);
+    return total;
+  };
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const Term* row = terms + r * n;
+    const double* blocks = of_8;
+    if (together) {
+      blocks += r * (n / 8);
+    } else {
+      kernels.sum_blocks(row, eights, of_8);
+    }
+    double of_64[kShortRow / 64];
+    for (std::int64_t b = 0; b < sixty_fours; ++b) of_64[b] = sum(blocks + 8 * b, 8);
+    // Of E2, E1 and E0 the last is always there.
+    double total = together ? blocks[eights] : sum(row + 8 * eights, n - 8 * eights);
+    if (eights % 8 > 0) {
+      const double e1 = sum(blocks + 8 * sixty_fours, eights % 8);
+      total = (sixty_fours > 0 ? sum(of_64, sixty_fours) + e1 : e1) + total;
+    } else if (sixty_fours > 0) {
+      total = sum(of_64, sixty_fours) + total;
+    }
+    totals[r] = total;
+  }
 }
 
 }  // namespace planck::cpu

@@ -79,7 +79,7 @@ void run_elementwise(const Stream& stream, const KernelRow& kernel, const void* 
   const bool streaming = worth_streaming(loop, inputs, loop.operands - inputs);
 
   const auto body = [&](std::int64_t begin, std::int64_t end) noexcept {
-    SpanRunner runner(kernel, params, loop, inputs, loop.operands - inputs, column_dim, row_dim, streaming);
+    SpanRunner runner(kernel, params, loop, inputs, loop.operands - inputs, column_dim, row_dim, streaming ? ~0U : 0U);
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const std::int64_t column = unit % column_units * unit_columns;
       std::int64_t rest = unit / column_units;

@@ -1,7 +1,9 @@
-// Two ways to walk, chosen by strides, with the same bits. Rows: the innermost reduced dimension is contiguous,
-// and one sum advances by spans of terms. Columns: a kept dimension is, and up to 1024 sums advance side by
-// side. When there are too few sums for the threads, the outer reduced dimensions are cut into whole canonical
-// blocks; their totals go through the workspace and are combined in order at the end.
+// Three ways to walk, chosen by strides and lengths, with the same bits. Each makes a panel of terms and adds it up
+// while it is in the cache. Rows: the innermost reduced dimension is contiguous, and one sum advances by spans of
+// terms. Short rows: a panel holds all terms of several sums. Columns: a kept dimension is contiguous, up to 2048 sums
+// advance side by side, and a panel is four rows of them. When there are too few sums for the threads, the outer
+// reduced dimensions are cut into whole canonical blocks; their totals go through the workspace and are combined in
+// order at the end.
 #include "cpu/reduce.hpp"
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include "core/workspace.hpp"
 #include "cpu/canonical_sums.hpp"
 #include "cpu/parallel.hpp"
+#include "cpu/rectangle.hpp"
 #include "cpu/span_runner.hpp"
 #include "cpu/streaming.hpp"
 #include "numerics/storage.hpp"
@@ -22,7 +25,11 @@ namespace {
 using core::StridedLoop;
 using Pointers = SpanRunner::Pointers;
 
-constexpr std::int64_t kLevelStorage = 16384;  // f64 values a thread keeps open, over all levels: 128 KiB of stack
+constexpr int kMaxOutputs = 3;
+constexpr std::int64_t kArena = 257 << 10;  // bytes of stack for open sums and panels
+constexpr std::int64_t kPanelGap = 192;     // bytes that keep panels from sharing the low twelve bits of addresses
+constexpr std::int64_t kPanelRows = 4;      // of columns
+constexpr std::int64_t kColumns = 2048;     // sums side by side: shorter runs of memory are fetched more slowly
 
 /// The reduction in its final form: kept dimensions first, then the reduced ones in logical order.
 struct Problem {
@@ -30,8 +37,10 @@ struct Problem {
   StridedLoop loop;
   int kept = 0;
   bool columns = false;        ///< the last kept dimension is walked as columns
+  bool short_rows = false;     ///< all terms of a sum fit a panel
   bool streamed = false;       ///< outputs that are not summed go past the caches
   std::int64_t sums = 1;       ///< elements of the gradient
+  std::int64_t levels = 0;     ///< f64 values that are kept open for each sum of all gradients
   std::int64_t width = 1;      ///< sums that advance side by side in one task
   std::int64_t row_tasks = 1;  ///< combinations of kept indices that are no columns
   std::int64_t tasks = 1;      ///< row_tasks × column blocks
@@ -47,6 +56,24 @@ struct Problem {
   /// The operand that is gradient g; the last of them tells which dimensions are kept.
   int gradient(int g) const { return loop.operands - gradients() + g; }
   int last_operand() const { return loop.operands - 1; }
+  std::int64_t compute_bytes() const { return size_of(reduction->compute); }
+  const core::LoopOperand& output(int o) const { return loop.operand[reduction->inputs + o]; }
+  bool summed(int o) const {
+    const auto end = reduction->term.begin() + gradients();
+    return std::find(reduction->term.begin(), end, o) != end;
+  }
+  /// An output that is wanted as elements, and made as terms of another kind.
+  bool narrowed(int o) const { return output(o).base != nullptr && output(o).element_bytes != compute_bytes(); }
+  bool has_panel(int o) const { return summed(o) || narrowed(o); }
+  /// Terms that a panel has room for.
+  std::int64_t panel_terms() const { return columns ? kPanelRows * width : CanonicalSums::kSpan; }
+  /// Whether tasks are blocks of `width` sums along the last kept dimension.
+  bool side_by_side() const { return kept > 0 && (columns || short_rows); }
+  /// A panel's columns and rows run along these dimensions; -1: it has one row.
+  int column_dim() const { return columns ? kept - 1 : loop.rank - 1; }
+  int row_dim() const { return columns ? loop.rank - 1 : short_rows ? kept - 1 : -1; }
+  /// Terms from one row of a panel to the next.
+  std::int64_t pitch() const { return columns ? width : loop.extent[loop.rank - 1]; }
   bool split() const { return outer * parts > 1; }
   std::int64_t part_begin(std::int64_t part) const { return part * numerics::block_size(split_level); }
   std::int64_t part_end(std::int64_t part) const {
@@ -80,18 +107,27 @@ void arrange_dims(Problem& p) {
   p.columns = one_term || total_stride(p.kept - 1) < total_stride(loop.rank - 1);
 }
 
+/// As many columns as the arena holds, in blocks of one size that keep off each other's cache lines.
+std::int64_t columns_at_once(const Problem& p, std::int64_t count) {
+  std::int64_t bytes = p.levels * std::int64_t{sizeof(double)};
+  for (int o = 0; o < p.outputs(); ++o) bytes += p.has_panel(o) ? kPanelRows * p.compute_bytes() : 0;
+  const std::int64_t limit = std::min(kColumns, (kArena - kMaxGradients * kPanelGap) / bytes) & ~63;
+  const std::int64_t share = ceil_div(count, ceil_div(count, limit));
+  return (share + 63) & ~63;
+}
+
 void choose_width(Problem& p) {
-  const std::int64_t column_count = p.columns ? p.loop.extent[p.kept - 1] : 1;
-  if (p.columns) {
-    std::int64_t levels = 0;
-    for (int d = p.kept; d < p.loop.rank; ++d) levels += CanonicalSums::storage_for(p.loop.extent[d], 1) + 1;
-    levels *= p.gradients();
-    p.width = SpanRunner::kScratch;
-    while (p.width * levels > kLevelStorage) p.width /= 2;
-    p.width = std::min(p.width, column_count);
+  const std::int64_t length = p.loop.extent[p.loop.rank - 1];
+  p.short_rows = !p.columns && p.kept == p.loop.rank - 1 && length <= CanonicalSums::kShortRow;
+  for (int d = p.kept; d < p.loop.rank; ++d) {
+    p.levels += p.gradients() * (CanonicalSums::storage_for(p.loop.extent[d], 1) + 1);
   }
-  p.row_tasks = column_count == 0 ? 0 : p.sums / column_count;
-  p.tasks = p.row_tasks * ceil_div(column_count, p.width);
+  const std::int64_t count = p.side_by_side() ? p.loop.extent[p.kept - 1] : 1;
+  if (p.side_by_side()) {
+    p.width = std::min(count, p.columns ? columns_at_once(p, count) : CanonicalSums::kSpan / length);
+  }
+  p.row_tasks = p.sums / count;
+  p.tasks = p.row_tasks * ceil_div(count, p.width);
 }
 
 /// Cuts the outer reduced dimensions into parts until every thread has some, as far as `room` (f64 values per
@@ -99,7 +135,7 @@ void choose_width(Problem& p) {
 void choose_split(Problem& p, int threads, std::int64_t room) {
   p.split_dim = p.kept;
   const std::int64_t wanted = threads <= 1 ? 1 : ceil_div(4 * threads, p.tasks);
-  if (wanted <= 1) return;
+  if (wanted <= 1 || p.short_rows) return;
   Problem cut = p;
   while (cut.split_dim + 1 < p.loop.rank && cut.outer < wanted &&
          cut.outer * p.loop.extent[cut.split_dim] <= std::min<std::int64_t>(room, 4096)) {
@@ -114,23 +150,25 @@ void choose_split(Problem& p, int threads, std::int64_t room) {
   }
 }
 
-/// One thread's machinery: a runner that makes terms, and sums for each reduced dimension.
+/// One thread's machinery: a runner that makes panels of terms, and sums for each reduced dimension.
 class Worker {
  public:
   explicit Worker(const Problem& p) noexcept
       : p_(p),
         kernels_(sum_kernels(p.reduction->arch)),
-        runner_(p.reduction->kernel, p.reduction->params, p.loop, p.reduction->inputs, p.outputs(),
-                p.columns ? p.kept - 1 : p.loop.rank - 1, -1, p.streamed) {}
+        panel_(place_panels()),
+        runner_(p.reduction->kernel, p.reduction->params, with_panels(), p.reduction->inputs, p.outputs(),
+                p.column_dim(), p.row_dim(), streamed_outputs()) {}
 
   /// Aims at one task's block of sums.
   void start_task(std::int64_t task) noexcept {
     const std::int64_t block = task / p_.row_tasks;
     std::int64_t rest = task % p_.row_tasks;
     for (int k = 0; k < p_.loop.operands; ++k) at_[k] = p_.loop.operand[k].base;
-    const int row_dims = p_.columns ? p_.kept - 1 : p_.kept;
-    width_ = p_.columns ? std::min(p_.width, p_.loop.extent[row_dims] - block * p_.width) : 1;
-    if (p_.columns) {
+    const bool side_by_side = p_.side_by_side();
+    const int row_dims = side_by_side ? p_.kept - 1 : p_.kept;
+    width_ = side_by_side ? std::min(p_.width, p_.loop.extent[row_dims] - block * p_.width) : 1;
+    if (side_by_side) {
       at_ = offset(at_, row_dims, block * p_.width);
       first_sum_ = block * p_.width * p_.row_tasks + rest * width_;
     } else {
@@ -142,7 +180,7 @@ class Worker {
     }
     if (storage_width_ == width_) return;
     storage_width_ = width_;
-    double* storage = levels_;
+    auto* storage = reinterpret_cast<double*>(arena_);
     for (int g = 0; g < p_.gradients(); ++g) {
       for (int d = p_.kept; d < p_.loop.rank; ++d) {
         sums_[g][d] = CanonicalSums(kernels_, storage, width_);
@@ -155,11 +193,10 @@ class Worker {
 
   /// Sums everything and writes the gradient.
   void sum_and_store() noexcept {
-    if (!p_.columns && p_.kept == p_.loop.rank - 1 && p_.loop.extent[p_.kept] <= CanonicalSums::kShortSpan) {
-      const std::int64_t n = p_.loop.extent[p_.kept];
-      runner_.run(at_, 1, n);
+    if (p_.short_rows) {
+      make_panel(at_, width_, p_.pitch());
       for_terms([&](int g, const auto* terms) {
-        *totals_[g][p_.kept] = CanonicalSums::total_of_span(kernels_, terms, n);
+        CanonicalSums::totals_of_rows(kernels_, terms, width_, p_.pitch(), totals_[g][p_.kept]);
         store(g);
       });
       return;
@@ -215,25 +252,25 @@ class Worker {
   void sum(int dim, std::int64_t begin, std::int64_t end, const Pointers& at) noexcept {
     for (int g = 0; g < p_.gradients(); ++g) sums_[g][dim].reset();
     const bool innermost = dim == p_.loop.rank - 1;
-    if (innermost && !p_.columns) {
-      for (std::int64_t i = begin; i < end; i += SpanRunner::kScratch) {
-        const std::int64_t n = std::min(SpanRunner::kScratch, end - i);
-        runner_.run(offset(at, dim, i), 1, n);
-        for_terms([&](int g, const auto* terms) { sums_[g][dim].push_span(terms, n, i + n == end); });
+    if (innermost) {
+      const std::int64_t step = p_.columns ? kPanelRows : CanonicalSums::kSpan;
+      for (std::int64_t i = begin; i < end; i += step) {
+        const std::int64_t n = std::min(step, end - i);
+        if (p_.columns) {
+          make_panel(offset(at, dim, i), n, width_);
+          for_terms([&](int g, const auto* terms) { sums_[g][dim].push_rows(terms, p_.pitch(), n); });
+        } else {
+          make_panel(offset(at, dim, i), 1, n);
+          for_terms([&](int g, const auto* terms) { sums_[g][dim].push_span(terms, n, i + n == end); });
+        }
       }
       return;
     }
     for (std::int64_t i = begin; i < end; ++i) {
-      const Pointers inner = offset(at, dim, i);
-      if (innermost) {
-        runner_.run(inner, 1, width_);
-        for_terms([&](int g, const auto* terms) { sums_[g][dim].push(terms); });
-      } else {
-        sum(dim + 1, 0, p_.loop.extent[dim + 1], inner);
-        for (int g = 0; g < p_.gradients(); ++g) {
-          sums_[g][dim + 1].total(totals_[g][dim + 1]);
-          sums_[g][dim].push(totals_[g][dim + 1]);
-        }
+      sum(dim + 1, 0, p_.loop.extent[dim + 1], offset(at, dim, i));
+      for (int g = 0; g < p_.gradients(); ++g) {
+        sums_[g][dim + 1].total(totals_[g][dim + 1]);
+        sums_[g][dim].push(totals_[g][dim + 1]);
       }
     }
   }
@@ -266,11 +303,81 @@ class Worker {
     return workspace + ((g * p_.outer + outer_index) * p_.slots() + index) * p_.sums + first_sum_;
   }
 
-  /// Calls body(g, terms) with what the runner left for each gradient.
+  unsigned streamed_outputs() const noexcept {
+    unsigned mask = 0;
+    for (int o = 0; o < p_.outputs(); ++o) {
+      if (p_.streamed && !p_.has_panel(o)) mask |= 1U << o;
+    }
+    return mask;
+  }
+
+  /// Panels lie behind the open sums.
+  std::array<std::byte*, kMaxOutputs> place_panels() noexcept {
+    std::array<std::byte*, kMaxOutputs> panels{};
+    std::byte* next = arena_ + p_.levels * p_.width * std::int64_t{sizeof(double)};
+    for (int o = 0; o < p_.outputs(); ++o) {
+      if (!p_.has_panel(o)) continue;
+      panels[o] = next;
+      next += p_.panel_terms() * p_.compute_bytes() + kPanelGap;
+    }
+    return panels;
+  }
+
+  /// The loop with panels as outputs.
+  StridedLoop with_panels() const noexcept {
+    StridedLoop loop = p_.loop;
+    for (int o = 0; o < p_.outputs(); ++o) {
+      if (panel_[o] == nullptr) continue;
+      core::LoopOperand& to = loop.operand[p_.reduction->inputs + o];
+      to.base = panel_[o];
+      to.element_bytes = p_.compute_bytes();
+      to.stride[p_.column_dim()] = p_.compute_bytes();
+      if (p_.row_dim() >= 0) to.stride[p_.row_dim()] = p_.pitch() * p_.compute_bytes();
+    }
+    return loop;
+  }
+
+  /// Fills the panels with the terms of rows × columns elements, and writes the outputs that are not summed.
+  void make_panel(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+    Pointers to = at;
+    for (int o = 0; o < p_.outputs(); ++o) {
+      if (panel_[o] != nullptr) to[p_.reduction->inputs + o] = panel_[o];
+    }
+    runner_.run(to, rows, columns);
+    for (int o = 0; o < p_.outputs(); ++o) {
+      if (p_.narrowed(o)) narrow(o, at[p_.reduction->inputs + o], rows, columns);
+    }
+  }
+
+  /// Rounds a panel of f32 to the kernel's element.
+  void narrow(int o, std::byte* to, std::int64_t rows, std::int64_t columns) noexcept {
+    const core::LoopOperand& op = p_.output(o);
+    const std::int64_t row_stride = p_.row_dim() < 0 ? 0 : op.stride[p_.row_dim()];
+    const std::int64_t column_stride = op.stride[p_.column_dim()];
+    const bool contiguous = column_stride == op.element_bytes;
+    if (contiguous && columns == p_.pitch() && row_stride == columns * op.element_bytes) {
+      columns *= rows;
+      rows = 1;
+    }
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::byte* terms = panel_[o] + r * p_.pitch() * p_.compute_bytes();
+      std::byte* row = to + r * row_stride;
+      std::byte* rounded = contiguous ? row : terms;
+      const auto* from = reinterpret_cast<const float*>(terms);
+      if (p_.reduction->kernel.element == ElementKind::F16) {
+        kernels_.narrow_f16(from, columns, reinterpret_cast<f16*>(rounded), p_.streamed && contiguous);
+      } else {
+        kernels_.narrow_bf16(from, columns, reinterpret_cast<bf16*>(rounded), p_.streamed && contiguous);
+      }
+      if (!contiguous) copy_rectangle(op.element_bytes, terms, 0, op.element_bytes, row, 0, column_stride, 1, columns);
+    }
+  }
+
+  /// Calls body(g, terms) with the panel of each gradient.
   template <class Body>
   void for_terms(const Body& body) noexcept {
     for (int g = 0; g < p_.gradients(); ++g) {
-      const std::byte* terms = runner_.absent_output(p_.reduction->inputs + p_.reduction->term[g]);
+      const std::byte* terms = panel_[p_.reduction->term[g]];
       if (p_.reduction->compute == ElementKind::F64) {
         body(g, reinterpret_cast<const double*>(terms));
       } else {
@@ -283,7 +390,7 @@ class Worker {
   void store(int g) const noexcept {
     const double* values = totals_[g][p_.kept];
     const int operand = p_.gradient(g);
-    const std::int64_t stride = p_.columns ? p_.loop.operand[operand].stride[p_.kept - 1] : 0;
+    const std::int64_t stride = p_.kept > 0 ? p_.loop.operand[operand].stride[p_.kept - 1] : 0;
     for (std::int64_t i = 0; i < width_; ++i)
       store_rounded(p_.reduction->element, values[i] * p_.reduction->factor, at_[operand] + i * stride);
   }
@@ -306,6 +413,7 @@ class Worker {
  private:
   const Problem& p_;
   const SumKernels& kernels_;
+  std::array<std::byte*, kMaxOutputs> panel_;  ///< for each of the kernel's outputs, or null
   SpanRunner runner_;
   Pointers at_{};
   std::int64_t width_ = 1;
@@ -313,7 +421,7 @@ class Worker {
   std::int64_t first_sum_ = 0;      ///< the task's sums lie together in the workspace, in an order of their own
   std::array<std::array<CanonicalSums, core::kMaxLoopRank>, kMaxGradients> sums_;
   std::array<std::array<double*, core::kMaxLoopRank>, kMaxGradients> totals_{};
-  alignas(64) double levels_[kLevelStorage];
+  alignas(64) std::byte arena_[kArena];
 };
 
 /// The sum over nothing, for every element of a gradient.
@@ -332,7 +440,8 @@ void store_zeros(const Problem& p, const core::LoopOperand& gradient) {
 }  // namespace
 
 std::size_t reduce_workspace(std::int64_t terms, std::int64_t term_bytes) noexcept {
-  return terms < kInlineBytes / term_bytes ? 0 : std::size_t{256} << 10;
+  if (terms < kInlineBytes / term_bytes) return 0;
+  return terms < 1 << 20 ? std::size_t{256} << 10 : std::size_t{1} << 20;
 }
 
 void run_reduction(const Stream& stream, const Reduction& reduction, Workspace workspace) noexcept {

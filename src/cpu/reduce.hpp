@@ -1,7 +1,7 @@
 // The reducing engine: gradients of broadcast operands, summed in the canonical order.
 //
 // The reduced dimensions are summed one at a time, innermost logical dimension first, in f64, and rounded
-// once. A span kernel makes the terms in C, a row at a time; this engine only adds. Several gradients over the same
+// once. A span kernel makes the terms in C, some rows at a time; this engine only adds. Several gradients over the same
 // dimensions, and elementwise outputs beside them, come from one walk.
 #pragma once
 
@@ -20,14 +20,15 @@ namespace planck::cpu {
 /// one thread does it all anyway. The engine is content with less, down to nothing.
 std::size_t reduce_workspace(std::int64_t terms, std::int64_t term_bytes) noexcept;
 
-inline constexpr int kMaxGradients = 2;
+inline constexpr int kMaxGradients = 3;
 
 struct Reduction {
   const KernelRow& kernel;
   ArchSku arch;  ///< whose additions are used
   const void* params;
-  /// Logical dimensions in order. Operands: the kernel's `inputs`, its outputs (those that are summed absent), and
-  /// last the `gradients`, all of one shape, whose strides are 0 in the reduced dimensions.
+  /// Logical dimensions in order. Operands: the kernel's `inputs`, its outputs (those that are summed absent, the
+  /// others in `compute` or rounded from it to the kernel's element), and last the `gradients`, all of one shape, whose
+  /// strides are 0 in the reduced dimensions.
   core::StridedLoop loop;
   int inputs;
   int gradients;

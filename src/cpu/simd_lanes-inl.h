@@ -282,6 +282,28 @@ PLANCK_MATH void store_pair(Pair<T> x, T* to) {
   store_full<streamed>(both, reinterpret_cast<std::uint32_t*>(to));
 }
 
+/// The same for registers that hold elements one after the other, the second those after the first.
+template <bool streamed, class T>
+PLANCK_MATH void store_in_order(Pair<T> x, T* to) {
+#if HWY_TARGET == HWY_SCALAR
+  store(x.first, to);
+  store(x.second, to + 1);
+#else
+  const Tag<std::uint16_t> d16;
+  const auto halves = [&](Vec<std::uint32_t> u) { return hn::BitCast(d16, u.raw); };
+  if constexpr (std::is_same_v<T, bf16>) {
+    const Vec<std::uint16_t> packed(
+        hn::ConcatOdd(d16, halves(round_to_bf16(x.second)), halves(round_to_bf16(x.first))));
+    store_full<streamed>(packed, reinterpret_cast<std::uint16_t*>(to));
+  } else if constexpr (PLANCK_HAS_F16C) {
+    store_pair<streamed>(x, to);
+  } else {
+    const Vec<std::uint16_t> packed(hn::ConcatEven(d16, halves(narrow_f16(x.second)), halves(narrow_f16(x.first))));
+    store_full<streamed>(packed, reinterpret_cast<std::uint16_t*>(to));
+  }
+#endif
+}
+
 #undef PLANCK_HAS_F16C
 
 }  // namespace planck::cpu::HWY_NAMESPACE

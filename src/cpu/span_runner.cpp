@@ -33,7 +33,7 @@ void repeat_element(std::int64_t size, const std::byte* from, std::byte* to, std
 }  // namespace
 
 SpanRunner::SpanRunner(const KernelRow& kernel, const void* params, const core::StridedLoop& loop, int inputs,
-                       int outputs, int column_dim, int row_dim, bool streamed) noexcept
+                       int outputs, int column_dim, int row_dim, unsigned streamed) noexcept
     : kernel_(kernel), params_(params), inputs_(inputs), operands_(inputs + outputs) {
   for (int k = 0; k < operands_; ++k) {
     const core::LoopOperand& op = loop.operand[k];
@@ -53,22 +53,18 @@ SpanRunner::SpanRunner(const KernelRow& kernel, const void* params, const core::
       tiled_ |= row_dim >= 0 && std::abs(row_stride_[k]) < std::abs(column_stride_[k]);
     }
     // An output that goes through scratch must stay in the cache.
-    if (streamed && k >= inputs_ && access_[k] == Access::Direct) streamed_ |= 1U << (k - inputs_);
+    if (k >= inputs_ && access_[k] == Access::Direct) streamed_ |= streamed & 1U << (k - inputs_);
   }
   segments_ = kernel.segment_span != nullptr && access_[inputs_ - 2] == Access::Repeat &&
               access_[inputs_ - 1] == Access::Repeat;
 }
 
 bool SpanRunner::rows_are_one_span(std::int64_t columns) const noexcept {
-  bool repeats = false;
   for (int k = 0; k < operands_; ++k) {
-    if (access_[k] == Access::Repeat) {
-      repeats = true;
-    } else if (access_[k] != Access::Direct || row_stride_[k] != columns * size_[k]) {
-      return false;
-    }
+    if (access_[k] == Access::Pack) return false;
+    if (access_[k] == Access::Direct && row_stride_[k] != columns * size_[k]) return false;
   }
-  return repeats;
+  return true;
 }
 
 void SpanRunner::run_as_spans(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
@@ -79,9 +75,8 @@ void SpanRunner::run_as_spans(const Pointers& at, std::int64_t rows, std::int64_
     void* operands[core::kMaxLoopOperands];
     for (int k = 0; k < operands_; ++k) {
       const std::byte* first = at[k] + r * row_stride_[k];
-      operands[k] = const_cast<std::byte*>(first);
+      operands[k] = access_[k] == Access::Direct ? const_cast<std::byte*>(first) : scratch(k);
       if (access_[k] != Access::Repeat) continue;
-      operands[k] = scratch(k);
       for (std::int64_t i = 0; i < count; ++i) {
         repeat_element(size_[k], first + i * row_stride_[k], scratch(k) + i * columns * size_[k], columns);
       }

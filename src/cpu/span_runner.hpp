@@ -23,22 +23,19 @@ class SpanRunner {
 
   /// The loop's first `inputs` operands are read, the `outputs` after them written. Columns run along
   /// `column_dim` of the loop, rows along `row_dim`; -1 stands for a dimension of size 1.
-  /// `streamed`: write contiguous outputs past the caches; the caller fences.
+  /// `streamed` has a bit for each output that is written past the caches where it is contiguous; the caller fences.
   SpanRunner(const KernelRow& kernel, const void* params, const core::StridedLoop& loop, int inputs, int outputs,
-             int column_dim, int row_dim, bool streamed) noexcept;
+             int column_dim, int row_dim, unsigned streamed) noexcept;
 
   using Pointers = std::array<std::byte*, core::kMaxLoopOperands>;
 
   /// Applies the kernel to rows × columns elements whose first ones `at` points to.
   void run(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
 
-  /// Where an absent output's last row (of at most kScratch columns) was left.
-  const std::byte* absent_output(int operand) const noexcept { return scratch_[operand].data(); }
-
  private:
   enum class Access : std::uint8_t { Direct, Repeat, Pack, Absent };
 
-  /// Whether the rows lie one behind the other for every operand that is not repeated along them.
+  /// Whether the rows lie one behind the other for every operand that is there and not repeated along them.
   bool rows_are_one_span(std::int64_t columns) const noexcept;
   void run_as_spans(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
   void pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;

@@ -1,5 +1,5 @@
-// The additions of the canonical order, vectorised: whole blocks of eight along a row, and columns side by side. And
-// sums of codes, which are integers and know no order.
+// The additions of the canonical order, vectorised: whole blocks of eight along a row, and columns side by side. Beside
+// them the rounding of terms that are no sums, and sums of codes, which are integers and know no order.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,16 @@ namespace planck::cpu {
 /// totals[b] = terms[8b] + … + terms[8b + 7], in f64, left to right.
 template <class Term>
 using SumBlocks = void (*)(const Term* terms, std::int64_t blocks, double* totals);
-/// sums[i] += terms[i], in f64.
+/// sums[i] = terms[i] + terms[pitch + i] + … over `rows` rows of n, in f64, from the first row to the last; `on`: the
+/// sum goes on from sums[i].
 template <class Term>
-using AddTerms = void (*)(const Term* terms, std::int64_t n, double* sums);
+using SumRows = void (*)(const Term* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums,
+                         bool on);
+/// sums[i] += from[i].
+using AddSums = void (*)(const double* from, std::int64_t n, double* sums);
+/// Rounds terms to the element; `to` may be where the terms are. Streamed stores are fenced by the caller.
+template <class T>
+using NarrowTerms = void (*)(const float* terms, std::int64_t n, T* to, bool streamed);
 
 template <class Code>
 using SumCodes = std::int64_t (*)(const Code* codes, std::int64_t n);
@@ -21,8 +28,11 @@ using SumCodes = std::int64_t (*)(const Code* codes, std::int64_t n);
 struct SumKernels {
   SumBlocks<float> sum_blocks_f32;
   SumBlocks<double> sum_blocks_f64;
-  AddTerms<float> add_terms_f32;
-  AddTerms<double> add_terms_f64;
+  SumRows<float> sum_rows_f32;
+  SumRows<double> sum_rows_f64;
+  AddSums add_sums;
+  NarrowTerms<f16> narrow_f16;
+  NarrowTerms<bf16> narrow_bf16;
   SumCodes<std::int8_t> sum_codes_s8;
   SumCodes<std::uint8_t> sum_codes_u8;
 
@@ -34,8 +44,14 @@ struct SumKernels {
   }
   std::int64_t sum_codes(const std::int8_t* codes, std::int64_t n) const { return sum_codes_s8(codes, n); }
   std::int64_t sum_codes(const std::uint8_t* codes, std::int64_t n) const { return sum_codes_u8(codes, n); }
-  void add_terms(const float* terms, std::int64_t n, double* sums) const { add_terms_f32(terms, n, sums); }
-  void add_terms(const double* terms, std::int64_t n, double* sums) const { add_terms_f64(terms, n, sums); }
+  void sum_rows(const float* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums,
+                bool on) const {
+    sum_rows_f32(terms, pitch, rows, n, sums, on);
+  }
+  void sum_rows(const double* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums,
+                bool on) const {
+    sum_rows_f64(terms, pitch, rows, n, sums, on);
+  }
 };
 
 /// For an instruction set that this machine has.

@@ -174,47 +174,80 @@ struct BinaryParamBackwardParts {
     return loop;
   }
 
-  static void sum_gradient(const BinaryParamDescriptor& d, const PlanChoice& choice, const Stream& stream,
-                           const Workspace& workspace, const BinaryParamBackwardArgs& a, int g) noexcept {
+  /// Adds the gradients that are asked for as outputs, and the others as absent ones of kind `otherwise`.
+  static void add_outputs(StridedLoop& loop, const BinaryParamDescriptor& d, const BinaryParamBackwardArgs& a,
+                          const Wanted& wanted, ElementKind otherwise) {
+    for (int g = 0; g < elementwise::gradients_of(weight_of(d)); ++g) {
+      if (wanted[g]) {
+        loop.add(*gradient(a, g));
+      } else {
+        loop.add_absent(otherwise);
+      }
+    }
+  }
+
+  /// One pass over the inputs for sums of one shape, and for elementwise gradients beside them.
+  static void sum_gradients(const BinaryParamDescriptor& d, const PlanChoice& choice, const Stream& stream,
+                            const Workspace& workspace, const BinaryParamBackwardArgs& a, const Wanted& sums,
+                            const Wanted& beside) noexcept {
     Wanted wanted{};
-    wanted[g] = true;
+    for (const int g : {kDa, kDb, kDw}) wanted[g] = sums[g] || beside[g];
     StridedLoop loop = input_loop(d, a, wanted);
     const int inputs = loop.operands;
     const ElementKind compute = compute_of(d.element);
-    for (int k = 0; k < elementwise::gradients_of(weight_of(d)); ++k) loop.add_absent(compute);
-    loop.add(*gradient(a, g));
-    if (choice.kernel == nullptr) {
-      elementwise::reference::backward_summed(loop, d.kind, weight_of(d), d.element, d.param, g);
-      return;
+    add_outputs(loop, d, a, beside, compute);
+    int count = 0;
+    std::array<int, cpu::kMaxGradients> term{};
+    for (const int g : {kDa, kDb, kDw}) {
+      if (!sums[g]) continue;
+      loop.add(*gradient(a, g));
+      term[count++] = g;
     }
     with_params(d, [&](const auto& params) {
-      cpu::run_reduction(
-          stream, {*choice.term_kernel, choice.sku.arch, &params, loop, inputs, 1, {g}, compute, d.element}, workspace);
+      cpu::run_reduction(stream,
+                         {*choice.term_kernel, choice.sku.arch, &params, loop, inputs, count, term, compute, d.element},
+                         workspace);
     });
+  }
+
+  /// The reference takes a pass for each sum.
+  static void sum_by_reference(const BinaryParamDescriptor& d, const BinaryParamBackwardArgs& a, int g) {
+    Wanted wanted{};
+    wanted[g] = true;
+    StridedLoop loop = input_loop(d, a, wanted);
+    add_outputs(loop, d, a, {}, compute_of(d.element));
+    loop.add(*gradient(a, g));
+    elementwise::reference::backward_summed(loop, d.kind, weight_of(d), d.element, d.param, g);
   }
 
   static void execute(const BinaryParamDescriptor& d, const PlanChoice& choice, const Stream& stream,
                       const Workspace& workspace, const BinaryParamBackwardArgs& a) noexcept {
-    // Sums first: they touch no input, while an elementwise gradient may overwrite one in place.
     Wanted elementwise_wanted{};
+    Wanted sums{};
     for (const int g : {kDa, kDb, kDw}) {
-      if (!gradient(a, g)) continue;
-      if (summed(d, gradient_shape(d, g))) {
-        sum_gradient(d, choice, stream, workspace, a, g);
-      } else {
-        elementwise_wanted[g] = true;
+      if (gradient(a, g)) (summed(d, gradient_shape(d, g)) ? sums : elementwise_wanted)[g] = true;
+    }
+    // Sums first: they touch no input, while an elementwise gradient may overwrite one in place. So those come with the
+    // last of the sums.
+    for (const int g : {kDa, kDb, kDw}) {
+      if (!sums[g]) continue;
+      if (choice.kernel == nullptr) {
+        sum_by_reference(d, a, g);
+        continue;
       }
+      Wanted together{};
+      for (int other = g; other <= kDw; ++other) {
+        together[other] = sums[other] && gradient_shape(d, other) == gradient_shape(d, g);
+        if (together[other]) sums[other] = false;
+      }
+      const bool last = sums == Wanted{};
+      sum_gradients(d, choice, stream, workspace, a, together, last ? elementwise_wanted : Wanted{});
+      if (last) return;
     }
     if (elementwise_wanted == Wanted{}) return;
     StridedLoop loop = input_loop(d, a, elementwise_wanted);
     const int inputs = loop.operands;
-    for (int g = 0; g < elementwise::gradients_of(weight_of(d)); ++g) {
-      if (elementwise_wanted[g]) {
-        loop.add(*gradient(a, g));
-      } else {
-        loop.add_absent(d.element);
-      }
-    }
+    add_outputs(loop, d, a, elementwise_wanted, d.element);
     if (choice.kernel == nullptr) {
       elementwise::reference::backward(loop, d.kind, weight_of(d), d.element, d.param);
       return;

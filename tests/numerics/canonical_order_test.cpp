@@ -104,8 +104,13 @@ void expect_the_folds_bits(const cpu::SumKernels& kernels) {
     row.total(&total);
     ASSERT_EQ(total, expected) << n;
 
-    if (n <= cpu::CanonicalSums::kShortSpan) {
-      ASSERT_EQ(cpu::CanonicalSums::total_of_span(kernels, x.data(), n), expected) << n;
+    if (n <= cpu::CanonicalSums::kShortRow) {
+      std::vector<double> two = x;
+      two.insert(two.end(), x.begin(), x.end());
+      double totals[2];
+      cpu::CanonicalSums::totals_of_rows(kernels, two.data(), 2, n, totals);
+      ASSERT_EQ(totals[0], expected) << n;
+      ASSERT_EQ(totals[1], expected) << n;
     }
 
     cpu::CanonicalSums columns(kernels, storage.data(), 3);
@@ -117,6 +122,11 @@ void expect_the_folds_bits(const cpu::SumKernels& kernels) {
     columns.total(totals);
     ASSERT_EQ(totals[0], expected);
     ASSERT_EQ(totals[1], -expected);
+
+    cpu::CanonicalSums by_fours(kernels, storage.data(), 1);
+    for (std::int64_t i = 0; i < n; i += 4) by_fours.push_rows(x.data() + i, 1, std::min<std::int64_t>(4, n - i));
+    by_fours.total(&total);
+    ASSERT_EQ(total, expected) << n;
 
     // Parts of one block of level 2 each, the last one open, combined elsewhere.
     cpu::CanonicalSums whole(kernels, storage.data(), 1);

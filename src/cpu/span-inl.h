@@ -46,7 +46,11 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   static constexpr std::int64_t kShortRow = 1024;
 
   static void run(const void* params, void* const* operands, std::int64_t n, unsigned streamed) {
-    const Kernel kernel(*static_cast<const typename Kernel::Params*>(params));
+    apply_to(Kernel(*static_cast<const typename Kernel::Params*>(params)), operands, n, streamed);
+  }
+
+  /// The same inside a caller's loop, with a kernel of the caller's making.
+  static PLANCK_MATH void apply_to(const Kernel& kernel, void* const* operands, std::int64_t n, unsigned streamed) {
     std::int64_t i = 0;
     if constexpr (kStreamable) {
       const std::int64_t head = streamed != 0 ? elements_to_alignment(operands, n, streamed) : -1;

@@ -9,6 +9,7 @@
 
 #include "cpu/kernel_types.hpp"
 #include "cpu/simd_lanes-inl.h"
+#include "cpu/sum_codes-inl.h"
 #include "numerics/canonical_order.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -106,30 +107,6 @@ void add_terms(const Term* terms, std::int64_t n, double* sums) {
     hn::StoreU(hn::Add(hn::LoadU(d, sums + i), x), d, sums + i);
   }
   for (; i < n; ++i) sums[i] += static_cast<double>(terms[i]);
-}
-
-template <class Code>
-std::int64_t sum_codes(const Code* codes, std::int64_t n) {
-  std::int64_t sum = 0;
-  std::int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-  // Eight codes to a 64-bit lane; signed ones 128 too high.
-  const Tag<std::uint8_t> d;
-  const Tag<std::uint64_t> wide;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto raise = hn::Set(d, std::is_signed_v<Code> ? std::uint8_t{128} : std::uint8_t{0});
-  auto sums = hn::Zero(wide);
-  for (; i + lanes <= n; i += lanes) {
-    const auto x = hn::LoadU(d, reinterpret_cast<const std::uint8_t*>(codes) + i);
-    sums = hn::Add(sums, hn::SumsOf8(hn::Xor(x, raise)));
-  }
-  std::uint64_t parts[HWY_MAX_BYTES / sizeof(std::uint64_t)];
-  hn::StoreU(sums, wide, parts);
-  for (std::size_t k = 0; k < hn::Lanes(wide); ++k) sum += static_cast<std::int64_t>(parts[k]);
-  if (std::is_signed_v<Code>) sum -= 128 * i;
-#endif
-  for (; i < n; ++i) sum += codes[i];
-  return sum;
 }
 
 constexpr SumKernels kSumKernels = {&sum_blocks<float>, &sum_blocks<double>,     &add_terms<float>,

@@ -21,6 +21,7 @@ enum class Formula : std::int32_t {
   // Steps of dynamic-range quantisation, no operations of their own.
   Range,         ///< over a span: reads x, widens one Range<C>
   ColumnRanges,  ///< over Rows of a span: reads x, widens lo and hi
+  DynamicRows,   ///< over rows of a span: all of it
 };
 
 constexpr bool is_backward(Formula formula) {
@@ -91,6 +92,7 @@ struct Params {
 struct Rows {
   std::int64_t count;
   std::int64_t stride;
+  bool symmetric;  ///< only the largest magnitude is asked for
 };
 
 /// The learnable backward kernel's outputs after dx: terms of the summed gradients.

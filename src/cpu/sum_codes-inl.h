@@ -36,6 +36,32 @@ std::int64_t sum_codes(const Code* codes, std::int64_t n) {
   return sum;
 }
 
+/// sums[i] += the codes of column i in `rows` rows, at most 128, that lie `stride` bytes apart.
+template <class Code>
+void add_code_columns(const Code* codes, std::int64_t stride, std::int64_t rows, std::int64_t n, std::int32_t* sums) {
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  const Tag<std::int16_t> d16;
+  const Tag<std::int32_t> d32;
+  const hn::Half<Tag<std::int16_t>> half;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d16));
+  for (; i + lanes <= n; i += lanes) {
+    auto sum = hn::Zero(d16);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      sum = hn::Add(sum, hn::PromoteTo(d16, hn::LoadU(hn::Rebind<Code, Tag<std::int16_t>>(), codes + r * stride + i)));
+    }
+    const auto add = [&](auto part, std::int32_t* to) {
+      hn::StoreU(hn::Add(hn::LoadU(d32, to), hn::PromoteTo(d32, part)), d32, to);
+    };
+    add(hn::LowerHalf(half, sum), sums + i);
+    add(hn::UpperHalf(half, sum), sums + i + lanes / 2);
+  }
+#endif
+  for (; i < n; ++i) {
+    for (std::int64_t r = 0; r < rows; ++r) sums[i] += codes[r * stride + i];
+  }
+}
+
 }  // namespace planck::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

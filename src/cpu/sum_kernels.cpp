@@ -109,8 +109,14 @@ void add_terms(const Term* terms, std::int64_t n, double* sums) {
   for (; i < n; ++i) sums[i] += static_cast<double>(terms[i]);
 }
 
-constexpr SumKernels kSumKernels = {&sum_blocks<float>, &sum_blocks<double>,     &add_terms<float>,
-                                    &add_terms<double>, &sum_codes<std::int8_t>, &sum_codes<std::uint8_t>};
+constexpr SumKernels kSumKernels = {&sum_blocks<float>,
+                                    &sum_blocks<double>,
+                                    &add_terms<float>,
+                                    &add_terms<double>,
+                                    &sum_codes<std::int8_t>,
+                                    &sum_codes<std::uint8_t>,
+                                    &add_code_columns<std::int8_t>,
+                                    &add_code_columns<std::uint8_t>};
 
 }  // namespace
 }  // namespace planck::cpu::HWY_NAMESPACE

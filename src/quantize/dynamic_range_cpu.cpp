@@ -31,6 +31,8 @@ using scalar::Range;
 /// Ranges of this many segments are kept on the stack, those of more in the workspace.
 constexpr std::int64_t kStackSegments = 2048;
 constexpr std::int64_t kScratch = 1024;
+/// Columns that are gathered side by side: in wide blocks memory is read in long runs.
+constexpr std::int64_t kColumns = 4096;
 /// Few enough that lines of rows a power of two apart do not drive each other out of the first-level cache.
 constexpr std::int64_t kRowsAtOnce = 4;
 
@@ -221,8 +223,8 @@ class RangeGatherer {
   SpanKernel range_;
   SpanKernel columns_;
   const scalar::RangeRule& rule_;
-  C lo_[kScratch];
-  C hi_[kScratch];
+  C lo_[kColumns];
+  C hi_[kColumns];
 };
 
 template <class Q>
@@ -236,9 +238,7 @@ class CodeSummer {
   void reset(std::int64_t width) { std::fill_n(sum_, width, 0); }
   void add_row(const Q* codes, std::int64_t n) { sum_[0] += static_cast<std::int32_t>(sums_.sum_codes(codes, n)); }
   void add_columns(const Q* codes, std::int64_t width, const Rows& rows) {
-    for (std::int64_t r = 0; r < rows.count; ++r) {
-      for (std::int64_t i = 0; i < width; ++i) sum_[i] += codes[r * rows.stride + i];
-    }
+    sums_.add_code_columns(codes, rows.stride, rows.count, width, sum_);
   }
   void merge(std::byte* const* targets, std::int64_t i) const {
     std::atomic_ref<std::int32_t>(*reinterpret_cast<std::int32_t*>(targets[0]))
@@ -247,7 +247,7 @@ class CodeSummer {
 
  private:
   const cpu::SumKernels& sums_;
-  std::int32_t sum_[kScratch];
+  std::int32_t sum_[kColumns];
 };
 
 /// Shows every element of the loop's last operand to gatherers, one per piece, which merge into the operands before
@@ -267,7 +267,8 @@ void gather(const Stream& stream, StridedLoop& loop, const MakeGatherer& make_ga
   const bool packed = columns > 1 && step != sizeof(Element);
   // Columns take several rows at a time where these belong to the same segments.
   const bool several = !rows && !packed && inner > 0 && loop.operand[0].stride[inner - 1] == 0;
-  const std::int64_t width = rows && !packed ? 16 * kScratch : kScratch;
+  const std::int64_t in_place_width = rows ? 16 * kScratch : kColumns;
+  const std::int64_t width = packed ? kScratch : in_place_width;
   const std::int64_t chunks = cpu::ceil_div(columns, width);
   std::int64_t outer = 1;
   for (int d = 0; d < inner; ++d) outer *= loop.extent[d];

@@ -62,6 +62,11 @@ template <class T>
 PLANCK_MATH Mask<T> is_nan(Vec<T> x) {
   return {hn::IsNaN(x.raw)};
 }
+/// Two operations; a select of zeros takes gcc one more.
+template <class T>
+PLANCK_MATH Vec<T> zero_if_nan(Vec<T> x) {
+  return Vec<T>(hn::IfThenElseZero(hn::Eq(x.raw, x.raw), x.raw));
+}
 template <class T>
 PLANCK_MATH Vec<T> abs(Vec<T> x) {
   return Vec<T>(hn::Abs(x.raw));
@@ -180,6 +185,26 @@ PLANCK_MATH auto to_codes(Vec<C> x) {
   }
 }
 
+/// One register rounded to f16 or bf16, as patterns.
+template <class T>
+PLANCK_MATH auto to_halves(Vec<float> x) {
+  static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
+  const Narrow<std::uint16_t, float> d16;
+#if PLANCK_HAS_F16C
+  if constexpr (std::is_same_v<T, f16>) {
+    return hn::BitCast(d16, hn::DemoteTo(Narrow<hwy::float16_t, float>(), x.raw));
+  }
+#endif
+  Vec<std::uint32_t> wide;
+  if constexpr (std::is_same_v<T, f16>) {
+    wide = narrow_f16(x);
+  } else {
+    wide = narrow_bf16(x);
+  }
+  // At most 0xFFFF in each lane, so the saturating narrowing keeps every bit.
+  return hn::DemoteTo(d16, hn::BitCast(Tag<std::int32_t>(), wide.raw));
+}
+
 /// One register of C, rounded once to the storage type T; for codes a whole number that T can hold. Any alignment.
 template <class T, class C>
 PLANCK_MATH void store(Vec<C> x, T* to) {
@@ -188,23 +213,7 @@ PLANCK_MATH void store(Vec<C> x, T* to) {
   } else if constexpr (sizeof(T) == 1) {
     hn::StoreU(to_codes<T>(x), Narrow<T, C>(), to);
   } else {
-    static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
-    const Narrow<std::uint16_t, float> d16;
-    auto* patterns = reinterpret_cast<std::uint16_t*>(to);
-#if PLANCK_HAS_F16C
-    if constexpr (std::is_same_v<T, f16>) {
-      hn::StoreU(hn::BitCast(d16, hn::DemoteTo(Narrow<hwy::float16_t, float>(), x.raw)), d16, patterns);
-      return;
-    }
-#endif
-    Vec<std::uint32_t> wide;
-    if constexpr (std::is_same_v<T, f16>) {
-      wide = narrow_f16(x);
-    } else {
-      wide = narrow_bf16(x);
-    }
-    // At most 0xFFFF in each lane, so the saturating narrowing keeps every bit.
-    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(Tag<std::int32_t>(), wide.raw)), d16, patterns);
+    hn::StoreU(to_halves<T>(x), Narrow<std::uint16_t, float>(), reinterpret_cast<std::uint16_t*>(to));
   }
 }
 
@@ -256,16 +265,20 @@ PLANCK_MATH void store_full(Vec<T> x, T* to) {
   }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+/// A full register of 16-bit elements: those of `low`, then those of `high`.
+template <bool streamed, class T>
+PLANCK_MATH void store_ordered(Vec<float> low, Vec<float> high, T* to) {
+  const Vec<std::uint16_t> both(hn::Combine(Tag<std::uint16_t>(), to_halves<T>(high), to_halves<T>(low)));
+  store_full<streamed>(both, reinterpret_cast<std::uint16_t*>(to));
+}
+#endif
+
 template <bool streamed, class T>
 PLANCK_MATH void store_pair(Pair<T> x, T* to) {
 #if PLANCK_HAS_F16C
   if constexpr (std::is_same_v<T, f16>) {
-    const Narrow<hwy::float16_t, float> d16;
-    const Narrow<std::uint16_t, float> du16;
-    const auto low = hn::BitCast(du16, hn::DemoteTo(d16, x.first.raw));
-    const auto high = hn::BitCast(du16, hn::DemoteTo(d16, x.second.raw));
-    const Vec<std::uint16_t> packed(hn::Combine(Tag<std::uint16_t>(), high, low));
-    store_full<streamed>(packed, reinterpret_cast<std::uint16_t*>(to));
+    store_ordered<streamed>(x.first, x.second, to);
     return;
   }
 #endif

@@ -143,29 +143,45 @@ struct LearnableBackwardKernel : Source {
   }
 };
 
-/// The kernel with parameters of a whole span, for a span along which the two operands stand still.
-template <class SegmentKernel, class S>
-struct SegmentSpan {
-  using C = typename SegmentKernel::C;
-  static void run(const void* params, void* const* operands, std::int64_t n, unsigned streamed) {
-    using Run = Span<SegmentKernel>;
-    const S scale = *static_cast<const S*>(operands[Run::kInputs]);
-    const std::int32_t zero_point = *static_cast<const std::int32_t*>(operands[Run::kInputs + 1]);
-    const auto& common = *static_cast<const quantize::Params<C>*>(params);
-    const auto segment = common.segment(scalar::widen<C>(scale), static_cast<C>(zero_point));
-    void* without[Run::kInputs + Run::kOutputs];
-    for (int k = 0; k < Run::kInputs + Run::kOutputs; ++k) without[k] = operands[k < Run::kInputs ? k : k + 2];
-    Run::run(&segment, without, n, streamed);
+/// The kernel with parameters of a whole row, for rows along which the two operands stand still.
+template <class K>
+struct SegmentRows {
+  using C = typename K::C;
+
+  /// Scales are stored as S.
+  template <class S>
+  static void run(const void* params, void* const* operands, const std::int64_t* row_strides, std::int64_t rows,
+                  std::int64_t n, unsigned streamed) {
+    const auto scale_at = [](const std::byte* p) { return scalar::widen<C>(*reinterpret_cast<const S*>(p)); };
+    run_with(scale_at, params, operands, row_strides, rows, n, streamed);
+  }
+
+ private:
+  /// One text for all S, which takes the compiler long enough.
+  static void run_with(C (*scale_at)(const std::byte*), const void* params, void* const* operands,
+                       const std::int64_t* row_strides, std::int64_t rows, std::int64_t n, unsigned streamed) {
+    constexpr int kScale = Span<K>::kInputs;
+    constexpr int kZeroPoint = kScale + 1;
+    constexpr int kOperands = Span<K>::kInputs + Span<K>::kOutputs;
+    const auto common = *static_cast<const quantize::Params<C>*>(params);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto at = [&](int k) { return static_cast<std::byte*>(operands[k]) + r * row_strides[k]; };
+      const C scale = scale_at(at(kScale));
+      const std::int32_t zero_point = *reinterpret_cast<const std::int32_t*>(at(kZeroPoint));
+      void* without[kOperands];
+      for (int k = 0; k < kOperands; ++k) without[k] = at(k < kScale ? k : k + 2);
+      Span<K>::apply_to(K(common.segment(scale, static_cast<C>(zero_point))), without, n, streamed);
+    }
   }
 };
 
 template <class T, class K>
 constexpr KernelRow row(Formula formula, std::optional<ElementKind> codes = {}, bool terms = false) {
-  SpanKernel segment_span = nullptr;
+  SegmentKernel segments = nullptr;
   if constexpr (!std::is_void_v<typename K::Segment>) {
-    segment_span = &SegmentSpan<typename K::SegmentKernel, typename K::Scale>::run;
+    segments = &SegmentRows<typename K::SegmentKernel>::template run<typename K::Scale>;
   }
-  return quantize::kernel_row(formula, element_of<T>, codes, K::kVariant, terms, &Span<K>::run, segment_span);
+  return quantize::kernel_row(formula, element_of<T>, codes, K::kVariant, terms, &Span<K>::run, segments);
 }
 template <Formula formula, class T, class Q, class Source>
 constexpr KernelRow row_with(std::optional<ElementKind> codes = {}) {

@@ -47,7 +47,7 @@ constexpr QParamsFrom qparams_from(std::int32_t variant) { return static_cast<QP
 /// granularities, so the list has no QuantizeKind but the formula.
 constexpr cpu::KernelRow kernel_row(Formula formula, ElementKind element, std::optional<ElementKind> codes,
                                     std::int32_t variant, bool terms, cpu::SpanKernel span = nullptr,
-                                    cpu::SpanKernel segment_span = nullptr) {
+                                    cpu::SegmentKernel segments = nullptr) {
   return {OpCategory::Quantization,
           static_cast<std::int32_t>(formula),
           is_backward(formula),
@@ -56,7 +56,7 @@ constexpr cpu::KernelRow kernel_row(Formula formula, ElementKind element, std::o
           element,
           codes,
           span,
-          segment_span};
+          segments};
 }
 
 /// Scale and code range as the formulas use them, in the compute type C. Differences are taken in f64, where even

@@ -39,7 +39,7 @@ struct KernelRow {
   ElementKind element;
   std::optional<ElementKind> aux_element;
   cpu::SpanKernel span;
-  cpu::SegmentKernel segments = nullptr;  ///< null if scale and zero point are no inputs
+  cpu::SegmentKernel segments = nullptr;      ///< null if scale and zero point are no inputs
   const cpu::LaneScanKernel* scan = nullptr;  ///< for scans, which have no span
 };
 

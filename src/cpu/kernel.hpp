@@ -18,6 +18,11 @@ namespace planck::cpu {
 /// caller fences.
 using SpanKernel = void (*)(const void* params, void* const* operands, std::int64_t n, unsigned streamed);
 
+/// The same over `rows` spans of n elements, of an elementwise kernel whose last two inputs, scale and zero point, are
+/// one element each for a row. `row_strides`: bytes from one row to the next, for each operand.
+using SegmentKernel = void (*)(const void* params, void* const* operands, const std::int64_t* row_strides,
+                               std::int64_t rows, std::int64_t n, unsigned streamed);
+
 struct LaneScanKernel;
 
 }  // namespace planck::cpu
@@ -34,9 +39,7 @@ struct KernelRow {
   ElementKind element;
   std::optional<ElementKind> aux_element;
   cpu::SpanKernel span;
-  /// The same where the last two inputs, scale and zero point, are one element each for the whole span; null if the
-  /// kernel has no such inputs.
-  cpu::SpanKernel segment_span = nullptr;
+  cpu::SegmentKernel segments = nullptr;      ///< null if scale and zero point are no inputs
   const cpu::LaneScanKernel* scan = nullptr;  ///< for scans, which have no span
 };
 

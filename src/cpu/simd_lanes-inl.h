@@ -62,6 +62,11 @@ template <class T>
 PLANCK_MATH Mask<T> is_nan(Vec<T> x) {
   return {hn::IsNaN(x.raw)};
 }
+/// Two operations; a select of zeros takes gcc one more.
+template <class T>
+PLANCK_MATH Vec<T> zero_if_nan(Vec<T> x) {
+  return Vec<T>(hn::IfThenElseZero(hn::Eq(x.raw, x.raw), x.raw));
+}
 template <class T>
 PLANCK_MATH Vec<T> abs(Vec<T> x) {
   return Vec<T>(hn::Abs(x.raw));
@@ -260,16 +265,20 @@ PLANCK_MATH void store_full(Vec<T> x, T* to) {
   }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+/// A full register of 16-bit elements: those of `low`, then those of `high`.
+template <bool streamed, class T>
+PLANCK_MATH void store_ordered(Vec<float> low, Vec<float> high, T* to) {
+  const Vec<std::uint16_t> both(hn::Combine(Tag<std::uint16_t>(), to_patterns<T>(high), to_patterns<T>(low)));
+  store_full<streamed>(both, reinterpret_cast<std::uint16_t*>(to));
+}
+#endif
+
 template <bool streamed, class T>
 PLANCK_MATH void store_pair(Pair<T> x, T* to) {
 #if PLANCK_HAS_F16C
   if constexpr (std::is_same_v<T, f16>) {
-    const Narrow<hwy::float16_t, float> d16;
-    const Narrow<std::uint16_t, float> du16;
-    const auto low = hn::BitCast(du16, hn::DemoteTo(d16, x.first.raw));
-    const auto high = hn::BitCast(du16, hn::DemoteTo(d16, x.second.raw));
-    const Vec<std::uint16_t> packed(hn::Combine(Tag<std::uint16_t>(), high, low));
-    store_full<streamed>(packed, reinterpret_cast<std::uint16_t*>(to));
+    store_ordered<streamed>(x.first, x.second, to);
     return;
   }
 #endif

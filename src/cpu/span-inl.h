@@ -40,13 +40,20 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   static constexpr bool kPaired = sizeof(C) == 4 && ((sizeof(In) == 2) && ...) && ((sizeof(Out) == 2) && ...);
   /// Codes: four registers of lanes a step, for the same reason.
   static constexpr bool kPacked = sizeof(C) == 4 && kOutputs == 1 && sizeof(Out0) == 1;
+  /// One 16-bit output of other inputs: two registers of lanes a step, in order.
+  static constexpr bool kOrdered =
+      sizeof(C) == 4 && kOutputs == 1 && sizeof(Out0) == 2 && !kPaired && HWY_TARGET != HWY_SCALAR;
   /// Whether every store is a full register, which streaming needs.
-  static constexpr bool kStreamable = kPaired || (std::is_same_v<Out, C> && ...);
+  static constexpr bool kStreamable = kPaired || kOrdered || (std::is_same_v<Out, C> && ...);
 
   static constexpr std::int64_t kShortRow = 1024;
 
   static void run(const void* params, void* const* operands, std::int64_t n, unsigned streamed) {
-    const Kernel kernel(*static_cast<const typename Kernel::Params*>(params));
+    apply_to(Kernel(*static_cast<const typename Kernel::Params*>(params)), operands, n, streamed);
+  }
+
+  /// The same inside a caller's loop, with a kernel of the caller's making.
+  static PLANCK_MATH void apply_to(const Kernel& kernel, void* const* operands, std::int64_t n, unsigned streamed) {
     std::int64_t i = 0;
     if constexpr (kStreamable) {
       const std::int64_t head = streamed != 0 ? elements_to_alignment(operands, n, streamed) : -1;
@@ -64,7 +71,7 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
 
  private:
   static PLANCK_MATH std::int64_t step_elements() {
-    return static_cast<std::int64_t>(hn::Lanes(Tag<C>())) * (kPaired ? 2 : 1);
+    return static_cast<std::int64_t>(hn::Lanes(Tag<C>())) * (kPaired || kOrdered ? 2 : 1);
   }
 
   /// Whole steps from element i on; `streamed` says which outputs are streamed if any may be.
@@ -102,6 +109,16 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
       (put<may_stream>(Pair<Out>{out[O], out[kOutputs + O]}, static_cast<Out*>(operands[kInputs + O]) + i,
                        (streamed >> O & 1U) != 0),
        ...);
+    } else if constexpr (kOrdered) {
+      Vec<float> out[2];
+      apply(kernel, operands, i, out, std::index_sequence<I...>());
+      apply(kernel, operands, i + step_elements() / 2, out + 1, std::index_sequence<I...>());
+      auto* to = static_cast<Out0*>(operands[kInputs]) + i;
+      if (may_stream && streamed != 0) {
+        store_ordered<true>(out[0], out[1], to);
+      } else {
+        store_ordered<false>(out[0], out[1], to);
+      }
     } else {
       Vec<C> out[kOutputs];
       apply(kernel, operands, i, out, std::index_sequence<I...>());
@@ -134,7 +151,7 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
 
   /// Fewer elements than a step, through padded copies.
   static void partial(const Kernel& kernel, void* const* operands, std::int64_t i, std::int64_t count) {
-    alignas(64) unsigned char padded[kInputs + kOutputs][HWY_MAX_BYTES] = {};
+    alignas(64) unsigned char padded[kInputs + kOutputs][HWY_MAX_BYTES * (kOrdered ? 2 : 1)] = {};
     void* copies[kInputs + kOutputs];
     for (int k = 0; k < kInputs + kOutputs; ++k) {
       copies[k] = padded[k];

@@ -55,8 +55,8 @@ SpanRunner::SpanRunner(const KernelRow& kernel, const void* params, const core::
     // An output that goes through scratch must stay in the cache.
     if (k >= inputs_ && access_[k] == Access::Direct) streamed_ |= streamed & 1U << (k - inputs_);
   }
-  segments_ = kernel.segment_span != nullptr && access_[inputs_ - 2] == Access::Repeat &&
-              access_[inputs_ - 1] == Access::Repeat;
+  segments_ =
+      kernel.segments != nullptr && access_[inputs_ - 2] == Access::Repeat && access_[inputs_ - 1] == Access::Repeat;
 }
 
 bool SpanRunner::rows_are_one_span(std::int64_t columns) const noexcept {
@@ -93,7 +93,9 @@ void SpanRunner::run(const Pointers& at, std::int64_t rows, std::int64_t columns
   }
   bool scratch_used = false;
   for (int k = 0; k < operands_; ++k) scratch_used |= access_[k] != Access::Direct && !read_in_place(k);
-  const std::int64_t tile_rows = tiled_ ? kTileRows : 1;
+  // A segment kernel takes all rows at once if none has to be packed.
+  const std::int64_t untiled_rows = run_segments_ && !scratch_used ? rows : 1;
+  const std::int64_t tile_rows = tiled_ ? kTileRows : untiled_rows;
   const std::int64_t tile_columns = !scratch_used ? columns : tiled_ ? kTileColumns : kScratch;
   Pointers tile;
   for (std::int64_t r = 0; r < rows; r += tile_rows) {
@@ -125,24 +127,21 @@ void SpanRunner::pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t
 
 void SpanRunner::run_tile(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
   pack_inputs(at, rows, columns);
-  const SpanKernel kernel = run_segments_ ? kernel_.segment_span : kernel_.span;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    void* operands[core::kMaxLoopOperands];
-    for (int k = 0; k < operands_; ++k) {
-      switch (read_in_place(k) ? Access::Direct : access_[k]) {
-        case Access::Direct:
-          operands[k] = at[k] + r * row_stride_[k];
-          break;
-        case Access::Repeat:
-        case Access::Pack:
-          operands[k] = scratch(k) + r * columns * size_[k];
-          break;
-        case Access::Absent:
-          operands[k] = scratch(k);
-          break;
-      }
+  void* operands[core::kMaxLoopOperands];
+  std::int64_t row_strides[core::kMaxLoopOperands];
+  for (int k = 0; k < operands_; ++k) {
+    const Access access = read_in_place(k) ? Access::Direct : access_[k];
+    const std::int64_t scratch_stride = access == Access::Absent ? 0 : columns * size_[k];
+    operands[k] = access == Access::Direct ? at[k] : scratch(k);
+    row_strides[k] = access == Access::Direct ? row_stride_[k] : scratch_stride;
+  }
+  if (run_segments_) {
+    kernel_.segments(params_, operands, row_strides, rows, columns, streamed_);
+  } else {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      kernel_.span(params_, operands, columns, streamed_);
+      for (int k = 0; k < operands_; ++k) operands[k] = static_cast<std::byte*>(operands[k]) + row_strides[k];
     }
-    kernel(params_, operands, columns, streamed_);
   }
   for (int k = inputs_; k < operands_; ++k) {
     if (access_[k] == Access::Pack) {

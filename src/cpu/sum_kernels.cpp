@@ -12,6 +12,7 @@
 
 #include "cpu/kernel_types.hpp"
 #include "cpu/simd_lanes-inl.h"
+#include "cpu/sum_codes-inl.h"
 #include "numerics/canonical_order.hpp"
 #include "numerics/storage.hpp"
 
@@ -179,33 +180,17 @@ void narrow_terms(const float* terms, std::int64_t n, T* to, bool streamed) {
   for (; i < n; ++i) to[i] = scalar::narrow<T>(terms[i]);
 }
 
-template <class Code>
-std::int64_t sum_codes(const Code* codes, std::int64_t n) {
-  std::int64_t sum = 0;
-  std::int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-  // Eight codes to a 64-bit lane; signed ones 128 too high.
-  const Tag<std::uint8_t> d;
-  const Tag<std::uint64_t> wide;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto raise = hn::Set(d, std::is_signed_v<Code> ? std::uint8_t{128} : std::uint8_t{0});
-  auto sums = hn::Zero(wide);
-  for (; i + lanes <= n; i += lanes) {
-    const auto x = hn::LoadU(d, reinterpret_cast<const std::uint8_t*>(codes) + i);
-    sums = hn::Add(sums, hn::SumsOf8(hn::Xor(x, raise)));
-  }
-  std::uint64_t parts[HWY_MAX_BYTES / sizeof(std::uint64_t)];
-  hn::StoreU(sums, wide, parts);
-  for (std::size_t k = 0; k < hn::Lanes(wide); ++k) sum += static_cast<std::int64_t>(parts[k]);
-  if (std::is_signed_v<Code>) sum -= 128 * i;
-#endif
-  for (; i < n; ++i) sum += codes[i];
-  return sum;
-}
-
-constexpr SumKernels kSumKernels = {
-    &sum_blocks<float>, &sum_blocks<double>, &sum_rows<float>,        &sum_rows<double>,       &add_sums,
-    &narrow_terms<f16>, &narrow_terms<bf16>, &sum_codes<std::int8_t>, &sum_codes<std::uint8_t>};
+constexpr SumKernels kSumKernels = {&sum_blocks<float>,
+                                    &sum_blocks<double>,
+                                    &sum_rows<float>,
+                                    &sum_rows<double>,
+                                    &add_sums,
+                                    &narrow_terms<f16>,
+                                    &narrow_terms<bf16>,
+                                    &sum_codes<std::int8_t>,
+                                    &sum_codes<std::uint8_t>,
+                                    &add_code_columns<std::int8_t>,
+                                    &add_code_columns<std::uint8_t>};
 
 }  // namespace
 }  // namespace planck::cpu::HWY_NAMESPACE

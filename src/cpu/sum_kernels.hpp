@@ -25,6 +25,11 @@ using NarrowTerms = void (*)(const float* terms, std::int64_t n, T* to, bool str
 template <class Code>
 using SumCodes = std::int64_t (*)(const Code* codes, std::int64_t n);
 
+/// sums[i] += the codes of column i in `rows` rows, at most 128, that lie `stride` bytes apart.
+template <class Code>
+using AddCodeColumns = void (*)(const Code* codes, std::int64_t stride, std::int64_t rows, std::int64_t n,
+                                std::int32_t* sums);
+
 struct SumKernels {
   SumBlocks<float> sum_blocks_f32;
   SumBlocks<double> sum_blocks_f64;
@@ -35,6 +40,8 @@ struct SumKernels {
   NarrowTerms<bf16> narrow_bf16;
   SumCodes<std::int8_t> sum_codes_s8;
   SumCodes<std::uint8_t> sum_codes_u8;
+  AddCodeColumns<std::int8_t> add_code_columns_s8;
+  AddCodeColumns<std::uint8_t> add_code_columns_u8;
 
   void sum_blocks(const float* terms, std::int64_t blocks, double* totals) const {
     sum_blocks_f32(terms, blocks, totals);
@@ -51,6 +58,14 @@ struct SumKernels {
   void sum_rows(const double* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums,
                 bool on) const {
     sum_rows_f64(terms, pitch, rows, n, sums, on);
+  }
+  void add_code_columns(const std::int8_t* codes, std::int64_t stride, std::int64_t rows, std::int64_t n,
+                        std::int32_t* sums) const {
+    add_code_columns_s8(codes, stride, rows, n, sums);
+  }
+  void add_code_columns(const std::uint8_t* codes, std::int64_t stride, std::int64_t rows, std::int64_t n,
+                        std::int32_t* sums) const {
+    add_code_columns_u8(codes, stride, rows, n, sums);
   }
 };
 

@@ -26,6 +26,11 @@ PLANCK_MATH bool is_nan(V x) {
   return x != x;
 }
 
+template <class V>
+PLANCK_MATH V zero_if_nan(V x) {
+  return x == x ? x : V(0);
+}
+
 PLANCK_MATH float abs(float x) { return ::fabsf(x); }
 PLANCK_MATH double abs(double x) { return ::fabs(x); }
 

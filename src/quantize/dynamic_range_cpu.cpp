@@ -31,6 +31,8 @@ using scalar::Range;
 /// Ranges of this many segments are kept on the stack, those of more in the workspace.
 constexpr std::int64_t kStackSegments = 2048;
 constexpr std::int64_t kScratch = 1024;
+/// Columns that are gathered side by side: in wide blocks memory is read in long runs.
+constexpr std::int64_t kColumns = 4096;
 /// Few enough that lines of rows a power of two apart do not drive each other out of the first-level cache.
 constexpr std::int64_t kRowsAtOnce = 4;
 
@@ -50,36 +52,29 @@ void copy_strided(std::byte* to, std::int64_t to_stride, const std::byte* from, 
 
 // ---- segment by segment ----
 
-// The operands' places in its loop; the scale is last.
-constexpr int kInput = 0;
-constexpr int kOutput = 1;
-constexpr int kZeroPoint = 2;
-constexpr int kRowSum = 3;
-constexpr int kScale = 4;
-constexpr int kOperands = 5;
+using namespace dynamic_operand;
 
+/// Rows whose elements do not lie side by side, packed piece by piece.
 template <class T, class Q, class S>
-class RowQuantizer {
+class StridedRows {
  public:
   using C = Compute<T>;
 
-  RowQuantizer(ArchSku arch, const DynamicRun& run, std::int64_t length, std::int64_t input_stride,
-               std::int64_t output_stride)
+  StridedRows(ArchSku arch, const DynamicRun& run, std::int64_t length, std::int64_t input_stride,
+              std::int64_t output_stride)
       : range_(find<T>(arch, Formula::Range).span),
         quantize_(find<T>(arch, Formula::Quantize, run.codes).span),
         sums_(cpu::sum_kernels(arch)),
         rule_(run.rule),
         length_(length),
         input_stride_(input_stride),
-        output_stride_(output_stride),
-        direct_(length == 1 || (input_stride == sizeof(T) && output_stride == sizeof(Q))) {}
+        output_stride_(output_stride) {}
 
-  /// `next`: the input of the row that comes after, or null.
-  void run(const std::array<std::byte*, kOperands>& at, const std::byte* next) const noexcept {
+  void quantize(const std::array<std::byte*, kOperands>& at) const noexcept {
     Range<C> range;
-    for_each_piece(at[kInput], length_, [&](T* x, std::int64_t, std::int64_t n) {
+    for_each_piece(at[kInput], [&](T* x, std::int64_t, std::int64_t n) {
       void* const operands[] = {x, &range};
-      range_(nullptr, operands, n, 0);
+      range_(&rule_, operands, n, 0);
     });
     const auto qparams = scalar::dynamic_qparams<S>(range, rule_);
     const S scale = scalar::narrow<S>(qparams.scale);
@@ -89,34 +84,21 @@ class RowQuantizer {
 
     const Params<C> params(static_cast<double>(qparams.scale), qparams.zero_point, rule_.q_min, rule_.q_max);
     std::int32_t sum = 0;
-    for_each_piece(at[kInput], kScratch, [&](T* x, std::int64_t first, std::int64_t n) {
-      // Dividing leaves memory idle: meanwhile it brings the next row.
-      if (direct_ && next != nullptr) prefetch(next + first * input_stride_, n * input_stride_);
-      Q scratch[kScratch];
-      std::byte* to = at[kOutput] + first * output_stride_;
-      Q* codes = direct_ ? reinterpret_cast<Q*>(to) : scratch;
+    for_each_piece(at[kInput], [&](T* x, std::int64_t first, std::int64_t n) {
+      Q codes[kScratch];
       void* const operands[] = {x, codes};
       quantize_(&params, operands, n, 0);
       if (at[kRowSum] != nullptr) sum += static_cast<std::int32_t>(sums_.sum_codes(codes, n));
-      if (!direct_) copy_strided<Q>(to, output_stride_, reinterpret_cast<std::byte*>(scratch), sizeof(Q), n);
+      copy_strided<Q>(at[kOutput] + first * output_stride_, output_stride_, reinterpret_cast<std::byte*>(codes),
+                      sizeof(Q), n);
     });
     if (at[kRowSum] != nullptr) std::memcpy(at[kRowSum], &sum, sizeof sum);
   }
 
  private:
-  static void prefetch(const std::byte* from, std::int64_t bytes) {
-    for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
-  }
-
-  /// Calls body(x, first, n) for pieces of the row: of at most `most` elements, or packed ones.
+  /// Calls body(x, first, n) for packed pieces of the row.
   template <class Body>
-  void for_each_piece(std::byte* row, std::int64_t most, const Body& body) const {
-    if (direct_) {
-      for (std::int64_t i = 0; i < length_; i += most) {
-        body(reinterpret_cast<T*>(row) + i, i, std::min(most, length_ - i));
-      }
-      return;
-    }
+  void for_each_piece(const std::byte* row, const Body& body) const {
     T packed[kScratch];
     for (std::int64_t i = 0; i < length_; i += kScratch) {
       const std::int64_t n = std::min(kScratch, length_ - i);
@@ -132,52 +114,67 @@ class RowQuantizer {
   std::int64_t length_;
   std::int64_t input_stride_;
   std::int64_t output_stride_;
-  bool direct_;
 };
+
+/// Calls body(at, count) for runs of rows that are a stride apart: rows begin to end of the loop, whose last dimension
+/// is within a row.
+template <class Body>
+void for_each_run(const StridedLoop& loop, std::int64_t begin, std::int64_t end, const Body& body) {
+  const int inner = loop.rank - 2;
+  const std::int64_t extent = inner < 0 ? 1 : loop.extent[inner];
+  for (std::int64_t row = begin, count = 0; row < end; row += count) {
+    count = std::min(end - row, extent - row % extent);
+    std::array<std::byte*, kOperands> at;
+    for (int k = 0; k < kOperands; ++k) at[k] = loop.operand[k].base;
+    std::int64_t rest = row;
+    for (int d = inner; d >= 0; --d) {
+      for (int k = 0; k < kOperands; ++k) {
+        if (at[k] != nullptr) at[k] += rest % loop.extent[d] * loop.operand[k].stride[d];
+      }
+      rest /= loop.extent[d];
+    }
+    body(at, count);
+  }
+}
 
 /// A part's loop as rows: kept dimensions in front, the segment's own one last.
 template <class T, class Q, class S>
 void run_rows(const Stream& stream, ArchSku arch, const DynamicRun& run, StridedLoop loop, int row_dim) noexcept {
   loop.move_dim(row_dim, loop.rank - 1);
-  const int last = loop.rank - 1;
-  const std::int64_t length = loop.extent[last];
-  const RowQuantizer<T, Q, S> quantizer(
-      arch, run, length, loop.operand[kInput].stride[last],
-      run.output != nullptr ? loop.operand[kOutput].stride[last] : static_cast<std::int64_t>(sizeof(Q)));
-  for (int d = last - 2; d >= 0; --d) {
+  for (int d = loop.rank - 3; d >= 0; --d) {
     // Only the dimensions in front of the row are merged, where all operands walk them as one.
     loop.merge_dims(d);
   }
-  const int outer = loop.rank - 1;
-  std::int64_t rows = 1;
-  for (int d = 0; d < outer; ++d) rows *= loop.extent[d];
+  const int last = loop.rank - 1;
+  const std::int64_t length = loop.extent[last];
+  const std::int64_t input_stride = loop.operand[kInput].stride[last];
+  const std::int64_t output_stride = loop.operand[kOutput].stride[last];
+  const bool contiguous =
+      length == 1 || (input_stride == sizeof(T) && (run.output == nullptr || output_stride == sizeof(Q)));
+  DynamicRows rows{run.rule, std::is_same_v<S, T>, 0, {}};
+  for (int k = 0; k < kOperands; ++k) rows.stride[k] = last > 0 ? loop.operand[k].stride[last - 1] : 0;
+  const SpanKernel kernel = find<T>(arch, Formula::DynamicRows, run.codes).span;
+  const StridedRows<T, Q, S> strided(arch, run, length, input_stride, output_stride);
+
+  std::int64_t count = 1;
+  for (int d = 0; d < last; ++d) count *= loop.extent[d];
   const auto body = [&](std::int64_t begin, std::int64_t end) noexcept {
-    std::array<std::int64_t, core::kMaxLoopRank> index{};
-    std::array<std::byte*, kOperands> at;
-    for (int k = 0; k < kOperands; ++k) at[k] = loop.operand[k].base;
-    const auto move = [&](int d, std::int64_t by) {
-      for (int k = 0; k < kOperands; ++k) {
-        if (at[k] != nullptr) at[k] += by * loop.operand[k].stride[d];
+    for_each_run(loop, begin, end, [&](std::array<std::byte*, kOperands> at, std::int64_t run_count) {
+      if (contiguous) {
+        DynamicRows here = rows;
+        here.count = run_count;
+        const std::array<void*, kOperands> operands{at[0], at[1], at[2], at[3], at[4]};
+        return kernel(&here, operands.data(), length, 0);
       }
-    };
-    std::int64_t rest = begin;
-    for (int d = outer - 1; d >= 0; --d) {
-      index[d] = rest % loop.extent[d];
-      rest /= loop.extent[d];
-      move(d, index[d]);
-    }
-    for (std::int64_t row = begin; row < end; ++row) {
-      const std::array<std::byte*, kOperands> here = at;
-      for (int d = outer - 1; d >= 0; --d) {
-        move(d, 1);
-        if (++index[d] < loop.extent[d]) break;
-        move(d, -loop.extent[d]);
-        index[d] = 0;
+      for (std::int64_t r = 0; r < run_count; ++r) {
+        strided.quantize(at);
+        for (int k = 0; k < kOperands; ++k) {
+          if (at[k] != nullptr) at[k] += rows.stride[k];
+        }
       }
-      quantizer.run(here, row + 1 < end ? at[kInput] : nullptr);
-    }
+    });
   };
-  cpu::for_each_range(stream, rows, length * static_cast<std::int64_t>(2 * sizeof(T)) + 64, body);
+  cpu::for_each_range(stream, count, length * static_cast<std::int64_t>(2 * sizeof(T)) + 64, body);
 }
 
 // ---- in passes ----
@@ -190,8 +187,8 @@ class RangeGatherer {
   using Element = T;
   static constexpr int kTargets = 2;  // lo, hi
 
-  explicit RangeGatherer(ArchSku arch)
-      : range_(find<T>(arch, Formula::Range).span), columns_(find<T>(arch, Formula::ColumnRanges).span) {}
+  RangeGatherer(ArchSku arch, const scalar::RangeRule& rule)
+      : range_(find<T>(arch, Formula::Range).span), columns_(find<T>(arch, Formula::ColumnRanges).span), rule_(rule) {}
 
   void reset(std::int64_t width) {
     std::fill_n(lo_, width, Range<C>{}.lo);
@@ -200,11 +197,12 @@ class RangeGatherer {
   void add_row(const T* x, std::int64_t n) {
     Range<C> range{lo_[0], hi_[0]};
     void* const operands[] = {const_cast<T*>(x), &range};
-    range_(nullptr, operands, n, 0);
+    range_(&rule_, operands, n, 0);
     lo_[0] = range.lo;
     hi_[0] = range.hi;
   }
-  void add_columns(const T* x, std::int64_t width, const Rows& rows) {
+  void add_columns(const T* x, std::int64_t width, Rows rows) {
+    rows.symmetric = rule_.symmetric;
     void* const operands[] = {const_cast<T*>(x), lo_, hi_};
     columns_(&rows, operands, width, 0);
   }
@@ -224,8 +222,9 @@ class RangeGatherer {
 
   SpanKernel range_;
   SpanKernel columns_;
-  C lo_[kScratch];
-  C hi_[kScratch];
+  const scalar::RangeRule& rule_;
+  C lo_[kColumns];
+  C hi_[kColumns];
 };
 
 template <class Q>
@@ -239,9 +238,7 @@ class CodeSummer {
   void reset(std::int64_t width) { std::fill_n(sum_, width, 0); }
   void add_row(const Q* codes, std::int64_t n) { sum_[0] += static_cast<std::int32_t>(sums_.sum_codes(codes, n)); }
   void add_columns(const Q* codes, std::int64_t width, const Rows& rows) {
-    for (std::int64_t r = 0; r < rows.count; ++r) {
-      for (std::int64_t i = 0; i < width; ++i) sum_[i] += codes[r * rows.stride + i];
-    }
+    sums_.add_code_columns(codes, rows.stride, rows.count, width, sum_);
   }
   void merge(std::byte* const* targets, std::int64_t i) const {
     std::atomic_ref<std::int32_t>(*reinterpret_cast<std::int32_t*>(targets[0]))
@@ -250,7 +247,7 @@ class CodeSummer {
 
  private:
   const cpu::SumKernels& sums_;
-  std::int32_t sum_[kScratch];
+  std::int32_t sum_[kColumns];
 };
 
 /// Shows every element of the loop's last operand to gatherers, one per piece, which merge into the operands before
@@ -270,7 +267,8 @@ void gather(const Stream& stream, StridedLoop& loop, const MakeGatherer& make_ga
   const bool packed = columns > 1 && step != sizeof(Element);
   // Columns take several rows at a time where these belong to the same segments.
   const bool several = !rows && !packed && inner > 0 && loop.operand[0].stride[inner - 1] == 0;
-  const std::int64_t width = rows && !packed ? 16 * kScratch : kScratch;
+  const std::int64_t in_place_width = rows ? 16 * kScratch : kColumns;
+  const std::int64_t width = packed ? kScratch : in_place_width;
   const std::int64_t chunks = cpu::ceil_div(columns, width);
   std::int64_t outer = 1;
   for (int d = 0; d < inner; ++d) outer *= loop.extent[d];
@@ -318,7 +316,7 @@ void gather(const Stream& stream, StridedLoop& loop, const MakeGatherer& make_ga
       if (rows) {
         gatherer.add_row(x, n);
       } else {
-        gatherer.add_columns(x, n, {taken, several ? loop.operand[source].stride[inner - 1] : 0});
+        gatherer.add_columns(x, n, {taken, several ? loop.operand[source].stride[inner - 1] : 0, false});
       }
     }
     merge();
@@ -364,7 +362,7 @@ void run_passes(const Stream& stream, ArchSku arch, const DynamicRun& run, Compu
     space.add_qparams(loop, part, dense(lo, element_of<C>, segments));
     space.add_qparams(loop, part, dense(hi, element_of<C>, segments));
     space.add(loop, part, run.input);
-    gather(stream, loop, [arch] { return RangeGatherer<T>(arch); });
+    gather(stream, loop, [&] { return RangeGatherer<T>(arch, run.rule); });
   });
   write_qparams<T, S>(run, lo, hi);
   if (run.output == nullptr) return;

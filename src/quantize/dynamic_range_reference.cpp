@@ -12,12 +12,7 @@ using core::Cell;
 using core::StridedLoop;
 using scalar::widen;
 
-// The operands' places in the loop.
-constexpr int kInput = 0;
-constexpr int kOutput = 1;
-constexpr int kZeroPoint = 2;
-constexpr int kRowSum = 3;
-constexpr int kScale = 4;
+using namespace dynamic_operand;
 
 /// The segment that begins at `index`, as a loop over its own elements.
 StridedLoop segment_at(const StridedLoop& loop, const core::LoopIndex& index) {

@@ -11,10 +11,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 
 #include "cpu/span-inl.h"
-#include "quantize/dynamic_range_scalar.hpp"
 #include "quantize/quantize_ops.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -145,215 +143,45 @@ struct LearnableBackwardKernel : Source {
   }
 };
 
-/// Infinities and NaN take no part in a range.
-template <class V, class C>
-PLANCK_MATH V finite_or(V x, C otherwise) {
-  return select(abs(x) <= V(std::numeric_limits<C>::max()), x, V(otherwise));
-}
+/// The kernel with parameters of a whole row, for rows along which the two operands stand still.
+template <class K>
+struct SegmentRows {
+  using C = typename K::C;
 
-/// The range of elements that a register holds each lane's share of.
-template <class T>
-struct RangeLanes {
-  using C = Compute<T>;
-  using V = Vec<C>;
-  static constexpr C kInf = std::numeric_limits<C>::infinity();
-
-  V lo;
-  V hi;
-
-  PLANCK_MATH RangeLanes() : lo(kInf), hi(-kInf) {}
-  PLANCK_MATH RangeLanes(V low, V high) : lo(low), hi(high) {}
-  PLANCK_MATH void add(V x) {
-    lo = V(hn::Min(lo.raw, finite_or(x, kInf).raw));
-    hi = V(hn::Max(hi.raw, finite_or(x, -kInf).raw));
-  }
-  PLANCK_MATH void widen(scalar::Range<C>& range) const {
-    range.join({hn::GetLane(hn::MinOfLanes(Tag<C>(), lo.raw)), hn::GetLane(hn::MaxOfLanes(Tag<C>(), hi.raw))});
-  }
-};
-
-/// The same for elements that are all finite, at half the price, and whether they were.
-template <class T, bool is_float = std::is_same_v<T, Compute<T>>>
-struct FiniteRange {
-  using C = Compute<T>;
-  using V = Vec<C>;
-
-  V lo;
-  V hi;
-  V rest;  // x - x: 0, and NaN for infinities and NaN
-
-  PLANCK_MATH FiniteRange()
-      : lo(std::numeric_limits<C>::infinity()), hi(-std::numeric_limits<C>::infinity()), rest(C(0)) {}
-  static PLANCK_MATH std::int64_t elements() { return static_cast<std::int64_t>(hn::Lanes(Tag<C>())); }
-  PLANCK_MATH void add(const T* from) {
-    const V x = load<C>(from);
-    lo = V(hn::Min(lo.raw, x.raw));
-    hi = V(hn::Max(hi.raw, x.raw));
-    rest = rest | (x - x);
-  }
-  PLANCK_MATH void join(const FiniteRange& other) {
-    lo = V(hn::Min(lo.raw, other.lo.raw));
-    hi = V(hn::Max(hi.raw, other.hi.raw));
-    rest = rest | other.rest;
-  }
-  PLANCK_MATH bool all_finite() const { return hn::AllFalse(Tag<C>(), hn::IsNaN(rest.raw)); }
-  PLANCK_MATH void widen(scalar::Range<C>& range) const { RangeLanes<T>(lo, hi).widen(range); }
-};
-
-/// 16-bit kinds are ordered as integers once the magnitude of negative ones is complemented; twice the lanes, and
-/// nothing to widen.
-template <class T>
-struct FiniteRange<T, false> {
-  using Raw = hn::Vec<Tag<std::int16_t>>;
-  static constexpr std::int16_t kInfinity = std::is_same_v<T, f16> ? 0x7C00 : 0x7F80;
-
-  Raw lo;
-  Raw hi;
-  Raw magnitude;
-
-  PLANCK_MATH FiniteRange()
-      : lo(hn::Set(Tag<std::int16_t>(), kInfinity)),
-        hi(hn::Set(Tag<std::int16_t>(), static_cast<std::int16_t>(~kInfinity))),  // the key of -Inf
-        magnitude(hn::Zero(Tag<std::int16_t>())) {}
-  static PLANCK_MATH std::int64_t elements() { return static_cast<std::int64_t>(hn::Lanes(Tag<std::int16_t>())); }
-  PLANCK_MATH void add(const T* from) {
-    const Tag<std::int16_t> d;
-    const Raw x = hn::LoadU(d, reinterpret_cast<const std::int16_t*>(from));
-    const Raw key = ordered(x);
-    lo = hn::Min(lo, key);
-    hi = hn::Max(hi, key);
-    magnitude = hn::Max(magnitude, hn::And(x, hn::Set(d, 0x7FFF)));
-  }
-  PLANCK_MATH void join(const FiniteRange& other) {
-    lo = hn::Min(lo, other.lo);
-    hi = hn::Max(hi, other.hi);
-    magnitude = hn::Max(magnitude, other.magnitude);
-  }
-  PLANCK_MATH bool all_finite() const {
-    const Tag<std::int16_t> d;
-    return hn::AllTrue(d, hn::Lt(magnitude, hn::Set(d, kInfinity)));
-  }
-  PLANCK_MATH void widen(scalar::Range<float>& range) const {
-    const Tag<std::int16_t> d;
-    range.join({value(hn::GetLane(hn::MinOfLanes(d, lo))), value(hn::GetLane(hn::MaxOfLanes(d, hi)))});
+  /// Scales are stored as S.
+  template <class S>
+  static void run(const void* params, void* const* operands, const std::int64_t* row_strides, std::int64_t rows,
+                  std::int64_t n, unsigned streamed) {
+    const auto scale_at = [](const std::byte* p) { return scalar::widen<C>(*reinterpret_cast<const S*>(p)); };
+    run_with(scale_at, params, operands, row_strides, rows, n, streamed);
   }
 
  private:
-  /// Its own inverse.
-  static PLANCK_MATH Raw ordered(Raw x) {
-    return hn::Xor(x, hn::And(hn::ShiftRight<15>(x), hn::Set(Tag<std::int16_t>(), 0x7FFF)));
-  }
-  static float value(std::int16_t key) {
-    return scalar::widen<float>(T::from_bits(static_cast<std::uint16_t>(key < 0 ? key ^ 0x7FFF : key)));
-  }
-};
-
-/// Widens the Range<C> in operands[1] by the n elements in operands[0].
-template <class T>
-struct RangeOfSpan {
-  using C = Compute<T>;
-
-  static void run(const void*, void* const* operands, std::int64_t n, unsigned) {
-    const T* x = static_cast<const T*>(operands[0]);
-    auto& range = *static_cast<scalar::Range<C>*>(operands[1]);
-    std::int64_t i = 0;
-    // Pieces that the first-level cache holds, as if all were finite; one that is not is gone through again.
-    constexpr std::int64_t kPiece = 2048;
-    const std::int64_t step = kChains * FiniteRange<T>::elements();
-    while (n - i >= step) {
-      const std::int64_t end = i + std::min(kPiece, n - i) / step * step;
-      if (!add_finite(x + i, end - i, range)) add_any(x + i, end - i, range);
-      i = end;
+  /// One text for all S, which takes the compiler long enough.
+  static void run_with(C (*scale_at)(const std::byte*), const void* params, void* const* operands,
+                       const std::int64_t* row_strides, std::int64_t rows, std::int64_t n, unsigned streamed) {
+    constexpr int kScale = Span<K>::kInputs;
+    constexpr int kZeroPoint = kScale + 1;
+    constexpr int kOperands = Span<K>::kInputs + Span<K>::kOutputs;
+    const auto common = *static_cast<const quantize::Params<C>*>(params);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto at = [&](int k) { return static_cast<std::byte*>(operands[k]) + r * row_strides[k]; };
+      const C scale = scale_at(at(kScale));
+      const std::int32_t zero_point = *reinterpret_cast<const std::int32_t*>(at(kZeroPoint));
+      void* without[kOperands];
+      for (int k = 0; k < kOperands; ++k) without[k] = at(k < kScale ? k : k + 2);
+      Span<K>::apply_to(K(common.segment(scale, static_cast<C>(zero_point))), without, n, streamed);
     }
-    add_any(x + i, n - i, range);
-  }
-
- private:
-  static constexpr int kChains = 4;  // as many independent minima and maxima as hide their latency
-
-  static bool add_finite(const T* x, std::int64_t n, scalar::Range<C>& range) {
-    const std::int64_t elements = FiniteRange<T>::elements();
-    FiniteRange<T> chain[kChains];
-    for (std::int64_t i = 0; i < n; i += kChains * elements) {
-      for (int k = 0; k < kChains; ++k) chain[k].add(x + i + k * elements);
-    }
-    for (int k = 1; k < kChains; ++k) chain[0].join(chain[k]);
-    if (!chain[0].all_finite()) return false;
-    chain[0].widen(range);
-    return true;
-  }
-
-  static void add_any(const T* x, std::int64_t n, scalar::Range<C>& range) {
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(Tag<C>()));
-    RangeLanes<T> all;
-    std::int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) all.add(load<C>(x + i));
-    all.widen(range);
-    for (; i < n; ++i) range.add(scalar::widen<C>(x[i]));
-  }
-};
-
-/// Widens the ranges of n columns, lo in operands[1] and hi in operands[2], by the rows of operands[0].
-template <class T>
-struct RangesOfColumns {
-  using C = Compute<T>;
-  using V = Vec<C>;
-
-  static void run(const void* params, void* const* operands, std::int64_t n, unsigned) {
-    const auto& rows = *static_cast<const quantize::Rows*>(params);
-    const auto* x = static_cast<const std::byte*>(operands[0]);
-    C* lo = static_cast<C*>(operands[1]);
-    C* hi = static_cast<C*>(operands[2]);
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(Tag<C>()));
-    std::int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) {
-      RangeLanes<T> range{load<C>(lo + i), load<C>(hi + i)};
-      for (std::int64_t r = 0; r < rows.count; ++r) {
-        range.add(load<C>(reinterpret_cast<const T*>(x + r * rows.stride) + i));
-      }
-      store(range.lo, lo + i);
-      store(range.hi, hi + i);
-    }
-    for (; i < n; ++i) {
-      scalar::Range<C> range{lo[i], hi[i]};
-      for (std::int64_t r = 0; r < rows.count; ++r) {
-        range.add(scalar::widen<C>(reinterpret_cast<const T*>(x + r * rows.stride)[i]));
-      }
-      lo[i] = range.lo;
-      hi[i] = range.hi;
-    }
-  }
-};
-
-template <class T>
-constexpr std::array range_rows = {
-    quantize::kernel_row(Formula::Range, element_of<T>, {}, 0, false, &RangeOfSpan<T>::run),
-    quantize::kernel_row(Formula::ColumnRanges, element_of<T>, {}, 0, false, &RangesOfColumns<T>::run),
-};
-
-/// The kernel with parameters of a whole span, for a span along which the two operands stand still.
-template <class SegmentKernel, class S>
-struct SegmentSpan {
-  using C = typename SegmentKernel::C;
-  static void run(const void* params, void* const* operands, std::int64_t n, unsigned streamed) {
-    using Run = Span<SegmentKernel>;
-    const S scale = *static_cast<const S*>(operands[Run::kInputs]);
-    const std::int32_t zero_point = *static_cast<const std::int32_t*>(operands[Run::kInputs + 1]);
-    const auto& common = *static_cast<const quantize::Params<C>*>(params);
-    const auto segment = common.segment(scalar::widen<C>(scale), static_cast<C>(zero_point));
-    void* without[Run::kInputs + Run::kOutputs];
-    for (int k = 0; k < Run::kInputs + Run::kOutputs; ++k) without[k] = operands[k < Run::kInputs ? k : k + 2];
-    Run::run(&segment, without, n, streamed);
   }
 };
 
 template <class T, class K>
 constexpr KernelRow row(Formula formula, std::optional<ElementKind> codes = {}, bool terms = false) {
-  SpanKernel segment_span = nullptr;
+  SegmentKernel segments = nullptr;
   if constexpr (!std::is_void_v<typename K::Segment>) {
-    segment_span = &SegmentSpan<typename K::SegmentKernel, typename K::Scale>::run;
+    segments = &SegmentRows<typename K::SegmentKernel>::template run<typename K::Scale>;
   }
-  return quantize::kernel_row(formula, element_of<T>, codes, K::kVariant, terms, &Span<K>::run, segment_span);
+  return quantize::kernel_row(formula, element_of<T>, codes, K::kVariant, terms, &Span<K>::run, segments);
 }
 template <Formula formula, class T, class Q, class Source>
 constexpr KernelRow row_with(std::optional<ElementKind> codes = {}) {
@@ -403,9 +231,9 @@ template <class T>
 constexpr auto rows_for() {
   using C = Compute<T>;
   if constexpr (std::is_same_v<T, C>) {
-    return join(run_rows<T>(), operand_rows<T, C>(), range_rows<T>);
+    return join(run_rows<T>(), operand_rows<T, C>());
   } else {
-    return join(run_rows<T>(), operand_rows<T, C>(), operand_rows<T, T>(), range_rows<T>);
+    return join(run_rows<T>(), operand_rows<T, C>(), operand_rows<T, T>());
   }
 }
 

@@ -31,8 +31,7 @@ PLANCK_MATH auto inside(V x, const Scale& scale, const CodeRange<V>& range) {
 /// The code, as a number in V. NaN gives the zero point, limited to the range: 0 steps.
 template <class V, class Scale>
 PLANCK_MATH V quantize(V x, const Scale& scale, const CodeRange<V>& range, V zero_point) {
-  const V steps = scale.steps(x);
-  return clamp(select(is_nan(steps), V(0), rne(steps)), range.lo, range.hi) + zero_point;
+  return clamp(rne(zero_if_nan(scale.steps(x))), range.lo, range.hi) + zero_point;
 }
 
 template <class V, class Scale>
@@ -42,8 +41,8 @@ PLANCK_MATH V quantize_backward(V x, V dy, const Scale& scale, const CodeRange<V
 
 template <class V, class Scale>
 PLANCK_MATH V fake_quantize(V x, const Scale& scale, const CodeRange<V>& range) {
-  const V r = clamp(rne(scale.steps(x)), range.lo, range.hi);
-  return select(is_nan(x), x, scale.scale * r + V(0));  // + 0 turns -0 into +0 and changes nothing else
+  const V r = clamp_or_nan(rne(scale.steps(x)), range.lo, range.hi);
+  return scale.scale * r + V(0);  // + 0 turns -0 into +0 and changes nothing else
 }
 
 template <class V, class Scale>

@@ -21,6 +21,7 @@ enum class Formula : std::int32_t {
   // Steps of dynamic-range quantisation, no operations of their own.
   Range,         ///< over a span: reads x, widens one Range<C>
   ColumnRanges,  ///< over Rows of a span: reads x, widens lo and hi
+  DynamicRows,   ///< over rows of a span: all of it
 };
 
 constexpr bool is_backward(Formula formula) {
@@ -46,7 +47,7 @@ constexpr QParamsFrom qparams_from(std::int32_t variant) { return static_cast<QP
 /// granularities, so the list has no QuantizeKind but the formula.
 constexpr cpu::KernelRow kernel_row(Formula formula, ElementKind element, std::optional<ElementKind> codes,
                                     std::int32_t variant, bool terms, cpu::SpanKernel span = nullptr,
-                                    cpu::SpanKernel segment_span = nullptr) {
+                                    cpu::SegmentKernel segments = nullptr) {
   return {OpCategory::Quantization,
           static_cast<std::int32_t>(formula),
           is_backward(formula),
@@ -55,7 +56,7 @@ constexpr cpu::KernelRow kernel_row(Formula formula, ElementKind element, std::o
           element,
           codes,
           span,
-          segment_span};
+          segments};
 }
 
 /// Scale and code range as the formulas use them, in the compute type C. Differences are taken in f64, where even
@@ -91,6 +92,7 @@ struct Params {
 struct Rows {
   std::int64_t count;
   std::int64_t stride;
+  bool symmetric;  ///< only the largest magnitude is asked for
 };
 
 /// The learnable backward kernel's outputs after dx: terms of the summed gradients.

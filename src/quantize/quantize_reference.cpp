@@ -77,6 +77,7 @@ void run_typed(const core::StridedLoop& loop, const Problem& p) {
       });
     case Formula::Range:
     case Formula::ColumnRanges:
+    case Formula::DynamicRows:
       return;
   }
 }

@@ -142,6 +142,7 @@ OpCase quantize_case(const cpu::KernelRow& row, const Shape& shape, Broadcast br
       break;
     case Formula::Range:
     case Formula::ColumnRanges:
+    case Formula::DynamicRows:
       break;
   }
   return c;
@@ -344,9 +345,9 @@ std::vector<cpu::KernelRow> kernel_list() {
                           cpu::quantize_kernels<f16>(arch), cpu::quantize_kernels<bf16>(arch),
                           cpu::binary_param_kernels(arch), cpu::scan_kernels(arch), cpu::scan_backward_kernels(arch)}) {
     for (const cpu::KernelRow& row : rows) {
-      // Dynamic-range quantisation runs both of its steps; one row stands for it.
-      const bool step = row.category == OpCategory::Quantization &&
-                        row.op == static_cast<std::int32_t>(quantize::Formula::ColumnRanges);
+      // Dynamic-range quantisation runs all of its steps; one row stands for it.
+      const bool step =
+          row.category == OpCategory::Quantization && row.op > static_cast<std::int32_t>(quantize::Formula::Range);
       if (!step) list.push_back(row);
     }
   }

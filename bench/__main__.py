@@ -1,64 +1,105 @@
-"""`python -m bench`: measures the rows of a mode and prints tables. scripts/bench builds what it needs and calls it."""
+"""`python -m bench`: measures the rows of a mode and prints what they say. scripts/bench builds what it needs and runs it."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
+import os
 import re
+import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
-from bench.rows import rows
+from bench.rows import Row, rows
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("torch", "onnxruntime", "torchao", "numpy", "jax")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="scripts/bench", description="Planck beside a copy of the same bytes and its peers.")
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench", description="Measures Planck beside a copy of the same bytes and beside its peers."
+    )
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--quick", dest="mode", action="store_const", const="quick", default="default", help="under a minute")
-    mode.add_argument("--full", dest="mode", action="store_const", const="full", help="the whole product, with JAX: over an hour")
-    parser.add_argument("--filter", default="", metavar="REGEX", help="only rows whose name it finds; --list shows names")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results here")
-    parser.add_argument("--write", action="store_true", help="write the tables and plots of README and docs")
-    parser.add_argument("--list", action="store_true", help="print the rows' names and measure nothing")
+    mode.add_argument("--quick", dest="mode", action="store_const", const="quick", help="under a minute, PyTorch alone")
+    mode.add_argument(
+        "--full", dest="mode", action="store_const", const="full", help="the product of everything, with JAX"
+    )
+    parser.add_argument("--filter", default="", metavar="REGEX", help="only rows whose name it finds")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here too")
+    parser.add_argument("--write", action="store_true", help="write the tables and plots of the README and of docs")
+    parser.add_argument(
+        "--from", dest="source", type=Path, metavar="FILE", help="report from such a file; measure nothing"
+    )
+    parser.add_argument("--list", action="store_true", help="print the rows' names; measure nothing")
+    parser.add_argument("--seconds", type=float, metavar="S", help="time for the turns of each row")
     parser.add_argument("--build", type=Path, default=ROOT / "build/release", help=argparse.SUPPRESS)
+    parser.set_defaults(mode="default")
     return parser.parse_args(arguments)
+
+
+def calls_from_cpp(build: Path) -> dict[str, float]:
+    """Nanoseconds of a plan's `run` on 64 elements, by kernels_bench."""
+    command = [str(build / "bench" / "kernels_bench"), "--benchmark_filter=^64/", "--benchmark_format=json"]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    return {
+        f"`{entry['name'].removeprefix('64/')}` on 64 elements": entry["real_time"]
+        for entry in json.loads(out)["benchmarks"]
+    }
+
+
+def measure(chosen: list[Row], options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
+    # Imported late: torch alone takes seconds, and a wrong filter should not.
+    from bench.pages import machine
+    from bench.report import line
+    from bench.runner import Runner
+
+    runner = Runner(options.mode, options.build / "bench" / "libplanck_bench_copy.so", options.seconds)
+    results = []
+    for number, row in enumerate(chosen, 1):
+        results.append(runner.run(row))
+        print(line(results[-1], number, len(chosen)), flush=True)
+    found = {name for package in importlib.metadata.distributions() if (name := package.metadata["Name"]) in PACKAGES}
+    return {
+        "options": " ".join(argument for argument in arguments if argument in ("--quick", "--full", "--write")),
+        "machine": machine(),
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES if name in found},
+        "missing": runner.missing,
+        "absent": {why: len(names) for why, names in runner.absent.items()},
+        "calls": calls_from_cpp(options.build) if not options.filter else {},
+        "rows": results,
+    }
 
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    import os
-
-    threads = len(os.sched_getaffinity(0))
     try:
-        chosen = rows(options.mode, options.filter, threads)
+        chosen = rows(options.mode, options.filter, len(os.sched_getaffinity(0)))
     except re.error as error:
         print(f"--filter {options.filter!r} is not a regular expression: {error}", file=sys.stderr)
         return 2
     if not chosen:
-        print(f"--filter {options.filter!r} finds no row; --list shows them", file=sys.stderr)
+        print(f"--filter {options.filter!r} finds no row; --list prints their names", file=sys.stderr)
         return 2
     if options.list:
         print("\n".join(row.name for row in chosen))
         return 0
-    from bench.runner import Runner
+    from bench.report import conclusion
 
-    runner = Runner(options.mode, options.build / "bench" / "libplanck_bench_copy.so")
-    results = []
-    begin = time.perf_counter()
-    for number, row in enumerate(chosen):
-        t = time.perf_counter()
-        result = runner.run(row)
-        results.append(result)
-        peers = " ".join(f"{n}={v/result['planck_ms']:.2f}" for n, v in result["peers"].items())
-        print(f"{number}/{len(chosen)} {time.perf_counter()-begin:.0f}s +{time.perf_counter()-t:.2f} {row.name} {result['planck_ms']:.3f} x{result['ratio_copy']:.2f} goal {result['goal']} rel {result['max_rel_diff']} {result['diffs']} {peers} {'busy' if result['busy'] else ''}", flush=True)
-    for text, names in runner.absent.items():
-        print("absent", text, len(names))
-    print(runner.missing)
+    if options.source:
+        document = json.loads(options.source.read_text())
+    else:
+        document = measure(chosen, options, arguments)
+    print(conclusion(document))
     if options.json:
-        options.json.write_text(json.dumps({"rows": results}, indent=1))
+        options.json.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    if options.write:
+        from bench.pages import write_pages
+
+        for path in write_pages(document, ROOT):
+            print(f"wrote {path.relative_to(ROOT)}")
     return 0
 
 

@@ -45,14 +45,19 @@ def _turn(call: Call, repeats: int, clock: Callable[[], float]) -> float:
     return (clock() - begin) / repeats
 
 
-def round_robin(calls: dict[str, Call], budget: float, clock: Callable[[], float] = time.perf_counter) -> dict[str, Times]:
+def round_robin(
+    calls: dict[str, Call], budget: float, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, Times]:
     """Lets every contestant take turns until about `budget` seconds have gone, in at least LEAST_ROUNDS rounds.
 
     Each is called once before, for warmth and to see how long it takes. Every round begins with the next contestant, so
     that none always follows the same one.
     """
     once = {name: _turn(call, 1, clock) for name, call in calls.items()}
-    once = {name: min(seconds, _turn(calls[name], 1, clock)) if seconds < SLOW_SECONDS else seconds for name, seconds in once.items()}
+    once = {
+        name: min(seconds, _turn(calls[name], 1, clock)) if seconds < SLOW_SECONDS else seconds
+        for name, seconds in once.items()
+    }
     repeats = {name: max(1, math.ceil(TURN_SECONDS / max(seconds, 1e-9))) for name, seconds in once.items()}
     repeats = {name: min(count, 1000) for name, count in repeats.items()}
     slow = {name for name, seconds in once.items() if seconds > SLOW_SECONDS}

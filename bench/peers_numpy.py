@@ -41,7 +41,8 @@ def _scan(problem: Problem) -> Call | None:
     row, function = problem.row, _SCANS[problem.row.op]
     if function is None:  # no indices, no recurrences
         return None
-    axis, out = row.axis, problem.peer_outputs[0].numpy()
+    axis: Any = row.axis
+    out = problem.peer_outputs[0].numpy()
     if row.direction == "forward":
         x = problem.inputs["x"].numpy()
         return lambda: (function.accumulate(x, axis, out=out),)

@@ -35,7 +35,7 @@ def make(problem: Problem) -> Call | None:
     if row.direction == "backward":
         return None
     if row.op == "dynamic_quantize":
-        q, scale, zero = problem.peer_outputs
+        q, scale, _ = problem.peer_outputs
         if row.variant != "asymmetric" or row.dtype != "f32":
             return None  # it knows one range of u8 alone
         code = torch.empty((), dtype=torch.uint8)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bench.problems import WEIGHT, Problem
 from bench.recipes import recipe_of
-from bench.rows import SCANS, Row
+from bench.rows import SCANS
 
 Call = Callable[[], tuple[Tensor, ...]]
 
@@ -43,7 +43,6 @@ def compiled(problem: Problem) -> Call | None:
             out.copy_(result)
 
     torch._dynamo.reset()
-    torch.set_num_threads(row_threads(problem.row))
     fused = torch.compile(write, dynamic=False, fullgraph=True)
 
     def call() -> tuple[Tensor, ...]:
@@ -51,10 +50,6 @@ def compiled(problem: Problem) -> Call | None:
         return tuple(outputs)
 
     return call
-
-
-def row_threads(row: Row) -> int:
-    return row.threads
 
 
 def _quantize(problem: Problem) -> Call | None:
@@ -65,19 +60,21 @@ def _quantize(problem: Problem) -> Call | None:
     known = row.scope == "tensor" or (axis is not None and len(row.shape) == 2)
     if row.op == "dynamic_quantize" or not known or "scale" not in given:
         return None
-    scale, zero = given["scale"], given.get("zero_point")
+    scale: Any = given["scale"]
+    zero: Any = given.get("zero_point")
     code_type = torch.quint8 if row.codes == "u8" else torch.qint8
-    x, dy = given.get("x"), given.get("dy")
+    x: Any = given.get("x")
+    dy = given.get("dy")
     if row.op == "fake_quantize_learnable":
         return _learnable(problem, axis)
     if row.op == "fake_quantize":
-        forward: Callable[[], Any]
-        if axis is None:
-            forward = lambda: torch.fake_quantize_per_tensor_affine(x, scale, zero, low, high)  # noqa: E731
-        else:
-            forward = lambda: torch.fake_quantize_per_channel_affine(x, scale, zero, axis, low, high)  # noqa: E731
+        if axis is not None and row.dtype == "f64":
+            return None  # scales must be f32
+        if dy is None and axis is None:
+            return lambda: (torch.fake_quantize_per_tensor_affine(x, scale, zero, low, high),)
         if dy is None:
-            return lambda: (forward(),)
+            return lambda: (torch.fake_quantize_per_channel_affine(x, scale, zero, axis or 0, low, high),)
+        # The forward pass has left a mask.
         aten = torch.ops.aten
         if axis is None:
             _, mask = aten.fake_quantize_per_tensor_affine_cachemask(x, scale, zero, low, high)
@@ -94,7 +91,7 @@ def _quantize(problem: Problem) -> Call | None:
         return torch.quantize_per_channel(values, scale, zero, axis, code_type)
 
     if row.op == "quantize":
-        return lambda: (_Codes(codes(x)),)  # type: ignore[return-value,arg-type]
+        return lambda: (_Codes(codes(x)),)  # type: ignore[return-value]
     q = given["q"]
     if axis is None:
         stored = torch._make_per_tensor_quantized_tensor(q, scale, zero)
@@ -115,15 +112,14 @@ class _Codes:
 
 def _learnable(problem: Problem, axis: int | None) -> Call | None:
     given, (low, high) = problem.inputs, problem.qrange
-    x, dy = given["x"], given["dy"]
-    scale = given["scale"].to(x.dtype)
+    x, dy, scale = given["x"], given["dy"], given["scale"]
+    if x.dtype != torch.float32:
+        return None  # scales would have to be of x's type, or are refused: the recipe is what is left
     zero = given["zero_point"].to(x.dtype)
     if axis is None:
         scale, zero = scale.view(1), zero.view(1)
         backward = torch.ops.aten._fake_quantize_learnable_per_tensor_affine_backward
         return lambda: backward(dy, x, scale, zero, low, high, 1.0)
-    if x.dtype != torch.float32:
-        return None  # "Scale must be Float": the recipe is what is left
     channels = torch.ops.aten._fake_quantize_learnable_per_channel_affine_backward
     return lambda: channels(dy, x, scale, zero, axis, low, high, 1.0)
 
@@ -198,7 +194,9 @@ def _recurrence(problem: Problem) -> Call | None:
         for t in range(steps - 2, -1, -1):
             torch.addcmul(dh[t], a[t + 1], g[t + 1], out=g[t])
         da.narrow(axis, 0, 1).zero_()
-        torch.mul(db.narrow(axis, 1, steps - 1), given["h"].narrow(axis, 0, steps - 1), out=da.narrow(axis, 1, steps - 1))
+        torch.mul(
+            db.narrow(axis, 1, steps - 1), given["h"].narrow(axis, 0, steps - 1), out=da.narrow(axis, 1, steps - 1)
+        )
         return outputs
 
     return backward

@@ -161,9 +161,10 @@ def _quantize(row: Row, buffers: Buffers) -> Problem:
                 row, buffers, inputs, [like_x], lambda o: planck.dequantize_backward(dy, scale, out=o[0], **options)
             )
         q = inputs["q"] = buffers.filled("q", "normal", row.codes, row.shape)
-        dtype = TORCH[row.dtype]
-        call = lambda o: planck.dequantize(q, scale, zero_point, dtype=dtype, out=o[0], **options)  # noqa: E731
-        return _problem(row, buffers, inputs, [like_x], call)
+        options["dtype"] = TORCH[row.dtype]
+        return _problem(
+            row, buffers, inputs, [like_x], lambda o: planck.dequantize(q, scale, zero_point, out=o[0], **options)
+        )
     inputs["x"] = x
     if dy is not None:
         inputs["dy"] = dy
@@ -171,7 +172,13 @@ def _quantize(row: Row, buffers: Buffers) -> Problem:
     if row.op == "fake_quantize_learnable":
         backward = planck.fake_quantize_learnable_backward
         outputs = [like_x, (compute, shape), (compute, shape)]
-        return _problem(row, buffers, inputs, outputs, lambda o: backward(dy, x, scale, zero_point, out=o, **options))
+        return _problem(
+            row,
+            buffers,
+            inputs,
+            outputs,
+            lambda o: backward(dy, x, scale, zero_point, out=(o[0], o[1], o[2]), **options),
+        )
     if row.op == "quantize":
         options["dtype"] = TORCH[row.codes]
         if dy is None:
@@ -188,8 +195,9 @@ def _dynamic(row: Row, buffers: Buffers) -> Problem:
     options = {**scope_options(row), "mode": row.variant or "symmetric", "dtype": TORCH[row.codes]}
     options["scale_dtype"] = TORCH[compute]
     outputs = [(row.codes, row.shape), (compute, shape), ("s32", shape)]
-    call = lambda o: planck.dynamic_quantize(x, out=(*o, None), **options)  # noqa: E731
-    return _problem(row, buffers, {"x": x}, outputs, call)
+    return _problem(
+        row, buffers, {"x": x}, outputs, lambda o: planck.dynamic_quantize(x, out=(o[0], o[1], o[2], None), **options)
+    )
 
 
 def _binary(row: Row, buffers: Buffers) -> Problem:
@@ -222,43 +230,64 @@ def _binary(row: Row, buffers: Buffers) -> Problem:
 
 
 def _scan(row: Row, buffers: Buffers) -> Problem:
-    data = "near one" if row.op == "cumprod" and row.data == "normal" else row.data
-    x = buffers.filled("x", data, row.dtype, row.shape)
-    axis, like_x = row.axis, (row.dtype, row.shape)
-    function = getattr(planck, row.op)
-    extremum = row.op in ("cummax", "cummin")
     if row.op == "linear_recurrence":
-        a = buffers.filled("a", "unit" if row.data == "normal" else row.data, row.dtype, row.shape)
-        if row.direction == "forward":
-            return _problem(row, buffers, {"a": a, "b": x}, [like_x], lambda o: function(a, x, axis, out=o[0]))
-        h = buffers.empty("h", row.dtype, row.shape)
-        function(a, x, axis, out=h)
-        dh = buffers.filled("dy", "normal", row.dtype, row.shape)
-        backward = planck.linear_recurrence_backward
-        call = lambda o: backward(dh, a, h, axis, out=(*o, None))  # noqa: E731
-        return _problem(row, buffers, {"dh": dh, "a": a, "h": h}, [like_x, like_x], call)
-    if row.direction == "forward":
-        if extremum:  # PyTorch's rule for equal elements
-            call = lambda o: function(x, axis, ties="last", out=o)  # noqa: E731
-            return _problem(row, buffers, {"x": x}, [like_x, ("s64", row.shape)], call)
-        return _problem(row, buffers, {"x": x}, [like_x], lambda o: function(x, axis, out=o[0]))
+        return _recurrence(row, buffers)
+    if row.direction == "backward":
+        return _scan_backward(row, buffers)
+    x, like_x = _scanned(row, buffers), (row.dtype, row.shape)
+    function, axis = getattr(planck, row.op), row.axis
+    if row.op in ("cummax", "cummin"):
+        outputs = [like_x, ("s64", row.shape)]
+        # PyTorch's rule for equal elements.
+        return _problem(row, buffers, {"x": x}, outputs, lambda o: function(x, axis, ties="last", out=o))
+    return _problem(row, buffers, {"x": x}, [like_x], lambda o: function(x, axis, out=o[0]))
+
+
+def _scanned(row: Row, buffers: Buffers) -> Tensor:
+    data = "near one" if row.op == "cumprod" and row.data == "normal" else row.data
+    return buffers.filled("x", data, row.dtype, row.shape)
+
+
+def _scan_backward(row: Row, buffers: Buffers) -> Problem:
+    x, like_x = _scanned(row, buffers), (row.dtype, row.shape)
     dy = buffers.filled("dy", "normal", row.dtype, row.shape)
-    inputs, unread = {"dy": dy, "x": x}, []
+    forward, backward = getattr(planck, row.op), getattr(planck, f"{row.op}_backward")
+    axis, inputs = row.axis, {"dy": dy, "x": x}
+    call: Callable[[tuple[Tensor, ...]], object]
+    unread: list[str]
     if row.op == "cumsum":
-        unread, call = ["x"], lambda o: planck.cumsum_backward(dy, axis, out=o[0])
+        unread, call = ["x"], lambda o: backward(dy, axis, out=o[0])
     elif row.op == "cumprod":
-        call = lambda o: planck.cumprod_backward(dy, x, axis, out=o[0])  # noqa: E731
+        unread, call = [], lambda o: backward(dy, x, axis, out=o[0])
     elif row.op == "logcumsumexp":
         y = inputs["y"] = buffers.empty("y", row.dtype, row.shape)
-        function(x, axis, out=y)
-        call = lambda o: planck.logcumsumexp_backward(dy, x, y, axis, out=o[0])  # noqa: E731
+        forward(x, axis, out=y)
+        unread, call = [], lambda o: backward(dy, x, y, axis, out=o[0])
     else:
-        values, indices = buffers.empty("y", *like_x), buffers.empty("indices", "s64", row.shape)
-        function(x, axis, ties="last", out=(values, indices))
-        inputs["indices"] = indices
-        backward = getattr(planck, f"{row.op}_backward")
+        indices = inputs["indices"] = buffers.empty("indices", "s64", row.shape)
+        forward(x, axis, ties="last", out=(buffers.empty("y", *like_x), indices))
         if row.variant == "from x":
             unread, call = ["indices"], lambda o: backward(dy, x, axis, ties="last", out=o[0])
         else:
             unread, call = ["x"], lambda o: backward(dy, axis=axis, indices=indices, out=o[0])
     return _problem(row, buffers, inputs, [like_x], call, unread)
+
+
+def _recurrence(row: Row, buffers: Buffers) -> Problem:
+    axis: Any = row.axis
+    like_x = (row.dtype, row.shape)
+    a = buffers.filled("a", "unit" if row.data == "normal" else row.data, row.dtype, row.shape)
+    b = buffers.filled("x", row.data, row.dtype, row.shape)
+    function, backward = planck.linear_recurrence, planck.linear_recurrence_backward
+    if row.direction == "forward":
+        return _problem(row, buffers, {"a": a, "b": b}, [like_x], lambda o: function(a, b, axis, out=o[0]))
+    h = buffers.empty("h", row.dtype, row.shape)
+    function(a, b, axis, out=h)
+    dh = buffers.filled("dy", "normal", row.dtype, row.shape)
+    return _problem(
+        row,
+        buffers,
+        {"dh": dh, "a": a, "h": h},
+        [like_x, like_x],
+        lambda o: backward(dh, a, h, axis, out=(o[0], o[1], None)),
+    )

@@ -27,9 +27,9 @@ def blocks(row: Row, tensor: Tensor) -> Tensor:
 def beside(row: Row, value: Any, like: Tensor) -> Tensor:
     """Scales or zero points shaped to broadcast against `blocks`."""
     kind = torch.float64 if like.dtype == torch.float64 else torch.float32
-    tensor = value if isinstance(value, Tensor) else torch.tensor([value], dtype=kind)
-    if tensor.dtype == torch.int32:
-        tensor = tensor.to(kind)
+    if not isinstance(value, Tensor):
+        return torch.tensor([value], dtype=kind)
+    tensor = value.to(kind)
     if tensor.dim() == 0:
         return tensor.view(1)
     return tensor.view(1, -1) if row.scope == "channel 1" else tensor.unsqueeze(-1)
@@ -142,7 +142,11 @@ def _binary(problem: Problem) -> tuple[Recipe, list[Tensor]]:
         return dy * (1.0 - w) if lerp else dy.clone(), dy * w, dy * ((b - a) if lerp else b)
 
     if isinstance(weight, Tensor):
-        return (forward_tensor, [a, b, weight]) if row.direction == "forward" else (backward_tensor, [given["dy"], a, b, weight])
+        return (
+            (forward_tensor, [a, b, weight])
+            if row.direction == "forward"
+            else (backward_tensor, [given["dy"], a, b, weight])
+        )
     return (forward, [a, b]) if row.direction == "forward" else (backward, [given["dy"]])
 
 

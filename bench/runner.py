@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import planck
-import planck.torch  # noqa: F401  puts Planck on PyTorch's threads, as PyTorch's users have it
+import planck.torch  # puts Planck on PyTorch's threads, as PyTorch's users have it
 import torch
 
 from bench.goals import goal_of
@@ -49,8 +49,9 @@ def difference(results: tuple[Any, ...], outputs: tuple[torch.Tensor, ...]) -> t
 class Runner:
     """Keeps what rows share: buffers, the copy, and what became of the peers."""
 
-    def __init__(self, mode: str, copy_library: Path) -> None:
+    def __init__(self, mode: str, copy_library: Path, seconds: float | None = None) -> None:
         self._mode = mode
+        self._seconds = seconds or BUDGET[mode]
         self._buffers = Buffers()
         self._copy = Copy(copy_library)
         self._peers = Peers()
@@ -67,7 +68,7 @@ class Runner:
         problem.planck()
         calls, differences = self._contestants(problem)
         others = OtherWork()
-        times = round_robin(calls, BUDGET[self._mode])
+        times = round_robin(calls, self._seconds)
         share = others.share()
         self._buffers.trim()
         planck_times, copy_times = times.pop("planck"), times.pop("copy")
@@ -108,6 +109,8 @@ class Runner:
                 differences[name] = difference(call(), problem.outputs)
                 calls[name] = call
             except Exception as error:  # a dtype or shape that the peer does not take
-                self.absent.setdefault(f"{name}, {row.op} {row.direction} {row.dtype}: {first_line(error)}", []).append(row.name)
+                self.absent.setdefault(f"{name}, {row.op} {row.direction} {row.dtype}: {first_line(error)}", []).append(
+                    row.name
+                )
         calls["planck"] = problem.planck
         return calls, differences

@@ -58,9 +58,12 @@ def measure(chosen: list[Row], options: argparse.Namespace, arguments: list[str]
 
     runner = Runner(options.mode, options.build / "bench" / "libplanck_bench_copy.so", options.seconds)
     results = []
-    for number, row in enumerate(chosen, 1):
-        results.append(runner.run(row))
-        print(line(results[-1], number, len(chosen)), flush=True)
+    try:
+        for number, row in enumerate(chosen, 1):
+            results.append(runner.run(row))
+            print(line(results[-1], number, len(chosen)), flush=True)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted: {len(results)} of {len(chosen)} rows are there")
     found = {name for package in importlib.metadata.distributions() if (name := package.metadata["Name"]) in PACKAGES}
     return {
         "options": " ".join(argument for argument in arguments if argument in ("--quick", "--full", "--write")),
@@ -68,7 +71,7 @@ def measure(chosen: list[Row], options: argparse.Namespace, arguments: list[str]
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES if name in found},
         "missing": runner.missing,
         "absent": {why: len(names) for why, names in runner.absent.items()},
-        "calls": calls_from_cpp(options.build) if not options.filter else {},
+        "calls": calls_from_cpp(options.build) if not options.filter and len(results) == len(chosen) else {},
         "rows": results,
     }
 

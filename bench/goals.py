@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from bench.rows import BACKWARD_ONLY, BYTES, SCANS, Row
+from bench.rows import BACKWARD_ONLY, BYTES, M16, SCANS, Row
 
-# Below this many elements a call's fixed cost is what counts: such rows are reported as they are.
-LEAST_ELEMENTS = 1 << 16
+# A row that fits a cache is not bound by memory, and then a copy is no yardstick.
+GOAL_ELEMENTS = M16
+# Below this many elements a call's fixed cost is what counts.
+PEER_ELEMENTS = 1 << 16
 LONG_ROW_BYTES = 1 << 20
 FEW_ROWS = 16
 
@@ -19,13 +21,13 @@ def reads_twice(row: Row) -> bool:
 
 
 def goal_of(row: Row) -> float | None:
-    """The largest time ÷ copy that counts as good; None for small rows."""
-    if row.elements < LEAST_ELEMENTS:
+    """The largest time ÷ copy that counts as good; None for rows that may fit a cache."""
+    if row.elements < GOAL_ELEMENTS:
         return None
     if row.op == "logcumsumexp":
         return 4.0
     if row.op in SCANS:
-        return 2.0 if row.elements // row.length < FEW_ROWS and row.length >= LEAST_ELEMENTS else 1.5
+        return 2.0 if row.elements // row.length < FEW_ROWS else 1.5
     if reads_twice(row):
         return 1.5
     divides = row.op in ("quantize", "fake_quantize", "dynamic_quantize", *BACKWARD_ONLY)

@@ -99,12 +99,13 @@ class OtherWork:
 
     def share(self) -> float:
         before, self._last = self._last, self._read()
-        wall, busy, own = (after - then for after, then in zip(self._last, before, strict=True))
+        total, busy, own = (after - then for after, then in zip(self._last, before, strict=True))
         # The kernel counts in hundredths of a second: too coarse for a short while.
-        return max(0.0, busy - own) / wall if wall > 0.5 else 0.0
+        return max(0.0, busy - own) / total if total > 0.5 else 0.0
 
     @staticmethod
     def _read() -> tuple[float, float, float]:
+        """Seconds of all cores, those in which they were busy, and this process's own."""
         words = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
         user, nice, system, idle, iowait, irq, softirq, steal = (int(word) for word in words[:8])
         busy = user + nice + system + irq + softirq + steal

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.goals import LEAST_ELEMENTS
+from bench.goals import PEER_ELEMENTS
 from bench.peers import EAGER, PEERS
 from bench.rows import M16, Row, kind_of_row
 
@@ -75,7 +75,7 @@ def summarise(results: Sequence[Result]) -> Summary:
     slower = [
         (result, name, result["planck_ms"] / peer)
         for result in results
-        if elements(result) >= LEAST_ELEMENTS
+        if elements(result) >= PEER_ELEMENTS
         for name, peer in result["peers"].items()
         if result["planck_ms"] > NOISE * peer
     ]

@@ -34,6 +34,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--from", dest="source", type=Path, metavar="FILE", help="report from such a file; measure nothing"
     )
     parser.add_argument("--list", action="store_true", help="print the rows' names; measure nothing")
+    parser.add_argument("--fresh", action="store_true", help="let the C library return memory after every call")
     parser.add_argument("--seconds", type=float, metavar="S", help="time for the turns of each row")
     parser.add_argument("--build", type=Path, default=ROOT / "build/release", help=argparse.SUPPRESS)
     parser.set_defaults(mode="default")
@@ -66,7 +67,9 @@ def measure(chosen: list[Row], options: argparse.Namespace, arguments: list[str]
         print(f"\ninterrupted: {len(results)} of {len(chosen)} rows are there")
     found = {name for package in importlib.metadata.distributions() if (name := package.metadata["Name"]) in PACKAGES}
     return {
-        "options": " ".join(argument for argument in arguments if argument in ("--quick", "--full", "--write")),
+        "options": " ".join(
+            argument for argument in arguments if argument in ("--quick", "--full", "--fresh", "--write")
+        ),
         "machine": machine(),
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES if name in found},
         "missing": runner.missing,

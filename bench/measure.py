@@ -21,6 +21,8 @@ SLOW_SECONDS = 0.1
 SLOW_TURNS = 3
 LEAST_ROUNDS = 5
 MOST_ROUNDS = 300
+# From and to begin at different places of a page: at the same one, copies of 1 GiB ran at 14 GB/s instead of 37.
+_APART = 2048
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,9 @@ class Copy:
 
     def call(self, total_bytes: int, threads: int) -> Call:
         half = max(1, total_bytes // 2)
-        if self._from.numel() < half:
-            self._from, self._to = torch.ones(half, dtype=torch.uint8), torch.ones(half, dtype=torch.uint8)
-        source, target = self._from.data_ptr(), self._to.data_ptr()
+        if self._from.numel() < half + _APART:
+            self._from, self._to = (torch.ones(half + _APART, dtype=torch.uint8) for _ in range(2))
+        source, target = self._from.data_ptr(), self._to.data_ptr() + _APART
         return lambda: self._copy(target, source, half, threads)
 
 

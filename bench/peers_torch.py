@@ -157,14 +157,11 @@ def _scan(problem: Problem) -> Call | None:
     if row.op == "cumsum":
         return None
     x, dy = given["x"], given["dy"]
-    if row.op == "cumprod":
-        y = torch.cumprod(x, axis)
-        return lambda: (torch.ops.aten.cumprod_backward(dy, x, axis, y),)
     if row.op in ("cummax", "cummin"):
         indices = given["indices"]
         return lambda: (torch.ops.aten.cummaxmin_backward(dy, x, indices, axis),)
     leaf = x.detach().requires_grad_()
-    y = torch.logcumsumexp(leaf, axis)
+    y = function(leaf, axis)
     return lambda: torch.autograd.grad(y, leaf, dy, retain_graph=True)
 
 

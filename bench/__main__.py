@@ -81,6 +81,9 @@ def measure(chosen: list[Row], options: argparse.Namespace, arguments: list[str]
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
+    if options.write and not options.source and (options.filter or options.mode == "quick"):
+        print("--write takes the whole grid: leave out --filter and --quick", file=sys.stderr)
+        return 2
     try:
         chosen = rows(options.mode, options.filter, len(os.sched_getaffinity(0)))
     except re.error as error:

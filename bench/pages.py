@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from pathlib import Path
@@ -23,8 +24,6 @@ CAPTIONS = {
 
 def machine() -> str:
     """The processor's name, and how many cores there are to use."""
-    import os
-
     names = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()) or [platform.machine()]
     return f"{len(os.sched_getaffinity(0))} cores of {names[0]}"
 
@@ -40,7 +39,8 @@ def between_markers(text: str, new: str) -> str:
 
 def how(document: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
-    return f"Written by `scripts/bench {document['options']}` on {document['machine']}, with {versions}."
+    command = f"scripts/bench {document['options']}".strip()
+    return f"Written by `{command}` on {document['machine']}, with {versions}."
 
 
 def results_page(document: dict[str, Any], plots: list[str]) -> str:
@@ -70,7 +70,8 @@ def results_page(document: dict[str, Any], plots: list[str]) -> str:
 
 def readme_part(document: dict[str, Any], plots: list[str]) -> str:
     text = [f"![{CAPTIONS['peers']}]({PLOTS}/peers.svg)", ""] if "peers" in plots else []
-    text += [short_table(document["rows"]), "", *summary_lines(summarise(document["rows"])), "", how(document)]
+    text += [short_table(document["rows"]), "", *(f"- {line}" for line in summary_lines(summarise(document["rows"])))]
+    text += ["", how(document)]
     return "\n".join(text)
 
 

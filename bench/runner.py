@@ -16,7 +16,7 @@ from bench.peers import EAGER, PEERS, Peers, first_line, wanted
 from bench.problems import Buffers, Problem, make_problem
 from bench.rows import Row
 
-BUDGET = {"quick": 0.3, "default": 0.4, "full": 1.0}
+BUDGET = {"quick": 0.3, "default": 0.3, "full": 1.0}
 # Busy: others took this share of the cores' time, or a copy that takes a while varied this much (median ÷ least).
 BUSY_SHARE = 0.1
 BUSY_SPREAD = 1.3

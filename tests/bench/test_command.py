@@ -19,6 +19,12 @@ def test_a_filter_that_is_no_expression(capsys):
     assert "not a regular expression" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("arguments", [["--write", "--quick"], ["--write", "--filter", "cumsum"]])
+def test_pages_show_the_whole_grid(arguments, capsys):
+    assert main(arguments) == 2
+    assert "--write takes the whole grid" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [["--quick", "--full"], ["--fast"], ["--seconds", "many"]])
 def test_wrong_options(arguments, capsys):
     with pytest.raises(SystemExit) as stopped:

@@ -5,7 +5,7 @@ import json
 import pytest
 from results import document, result
 
-from bench.__main__ import main
+from bench.__main__ import available_memory, main, needed_memory
 from bench.rows import Row
 
 
@@ -53,3 +53,9 @@ def test_rows_have_the_fields_that_readers_rely_on():
     measured = {"planck_ms", "copy_ms", "peers", "ratio_copy", "max_abs_diff", "rounds", "gb_per_s", "goal"}
     row = Row("16M", "cumsum", "forward", "f32", (4096, 4096), 1)
     assert fields | measured <= set(result(row, 1.0, 1.0))
+
+
+def test_memory_of_large_rows():
+    large = Row("scaling", "cumsum", "forward", "f32", (65536, 4096), 1)
+    assert needed_memory(large) == 11 << 30
+    assert available_memory() > 1 << 28

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.measure import LEAST_ROUNDS, MOST_ROUNDS, SLOW_TURNS, OtherWork, Times, round_robin
+from bench.measure import LEAST_ROUNDS, MOST_ROUNDS, SLOW_TURNS, OtherWork, Times, apart, round_robin
 
 
 class Clock:
@@ -57,6 +57,25 @@ def test_slow_peers_take_fewer_turns_and_others_do_not():
     assert len(times["slow"].turns) == SLOW_TURNS
     assert len(times["planck"].turns) == 100
     assert clock.calls.count("slow") == SLOW_TURNS + 1
+
+
+def test_planck_and_the_copy_take_all_turns_however_slow():
+    clock = Clock()
+    calls = {name: clock.contestant(name, 0.5) for name in ("copy", "peer", "planck")}
+    times = round_robin(calls, budget=0.1, clock=clock)
+    assert {name: len(taken.turns) for name, taken in times.items()} == {
+        "copy": LEAST_ROUNDS,
+        "peer": SLOW_TURNS,
+        "planck": LEAST_ROUNDS,
+    }
+
+
+@pytest.mark.parametrize("distance", [0, 64, 2048, 2112, 4095, (1 << 30) + 64])
+def test_the_copys_places_lie_half_a_page_apart(distance):
+    source = 3 << 30
+    target = apart(source, source + distance)
+    assert (target - source) % 4096 == 2048
+    assert 0 <= target - (source + distance) < 4096
 
 
 def test_quick_calls_are_repeated_within_a_turn():

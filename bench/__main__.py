@@ -90,6 +90,7 @@ def measure(chosen: list[Row], options: argparse.Namespace, arguments: list[str]
             argument for argument in arguments if argument in ("--quick", "--full", "--fresh", "--write")
         ),
         "machine": machine(),
+        "tunables": os.environ.get("GLIBC_TUNABLES", ""),
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES if name in found},
         "missing": runner.missing,
         "absent": {why: len(names) for why, names in runner.absent.items()},

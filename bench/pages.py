@@ -40,7 +40,9 @@ def between_markers(text: str, new: str) -> str:
 def how(document: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
     command = f"scripts/bench {document['options']}".strip()
-    return f"Written by `{command}` on {document['machine']}, with {versions}."
+    # What decides over the peers' memory and over the copy's stores belongs to the numbers.
+    tunables = f" and `GLIBC_TUNABLES={document['tunables']}`" if document["tunables"] else ""
+    return f"Written by `{command}` on {document['machine']}, with {versions}{tunables}."
 
 
 def results_page(document: dict[str, Any], plots: list[str]) -> str:

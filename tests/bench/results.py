@@ -31,6 +31,7 @@ def document(rows: list[dict]) -> dict:
     return {
         "options": "--write",
         "machine": "2 cores of a test",
+        "tunables": "glibc.malloc.mmap_max=0",
         "versions": {"torch": "1.0"},
         "missing": {"torchao": "cannot be imported: ModuleNotFoundError: no torchao"},
         "absent": {},

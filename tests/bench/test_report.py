@@ -81,6 +81,7 @@ def test_page_has_every_part(results):
     page = results_page(document(results), ["copy"])
     for title in ("## 16 M elements", "## 256 × 256 elements", "## Small arrays", "## Where a peer is faster"):
         assert title in page
+    assert "with torch 1.0 and `GLIBC_TUNABLES=glibc.malloc.mmap_max=0`." in page
     assert "plots/copy.svg" in page and "busy during 1" in page
 
 

@@ -9,8 +9,8 @@
 
 namespace planck::bench {
 
-/// Each thread copies one large piece by memcpy. Less than 64 KiB is one piece. Whether stores are streamed past the caches
-/// is the C library's choice, by the size of a piece: docs/benchmarks.md has what that makes of ratios.
+/// Each thread copies one large piece by memcpy; less than 64 KiB is one piece. Whether stores are streamed past the
+/// caches is the C library's choice, by the size of a piece: docs/benchmarks.md has what that makes of ratios.
 inline void copy(const Stream& stream, void* to, const void* from, std::int64_t bytes) noexcept {
   struct Work {
     std::byte* to;

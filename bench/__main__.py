@@ -71,6 +71,7 @@ def measure(chosen: list[Row], options: argparse.Namespace, arguments: list[str]
 
     runner = Runner(options.mode, options.build / "bench" / "libplanck_bench_copy.so", options.seconds)
     by_row: dict[Row, Any] = {}
+    complete = True
     try:
         # The largest first: what they leave free is enough for all others, while fragments would not do for them.
         for number, row in enumerate(sorted(chosen, key=lambda row: -max(row.elements, M16)), 1):
@@ -82,6 +83,7 @@ def measure(chosen: list[Row], options: argparse.Namespace, arguments: list[str]
             by_row[row] = runner.run(row)
             print(line(by_row[row], number, len(chosen)), flush=True)
     except KeyboardInterrupt:
+        complete = False
         print(f"\ninterrupted: {len(by_row)} of {len(chosen)} rows are there")
     results = [by_row[row] for row in chosen if row in by_row]
     found = {name for package in importlib.metadata.distributions() if (name := package.metadata["Name"]) in PACKAGES}
@@ -92,9 +94,10 @@ def measure(chosen: list[Row], options: argparse.Namespace, arguments: list[str]
         "machine": machine(),
         "tunables": os.environ.get("GLIBC_TUNABLES", ""),
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES if name in found},
+        "complete": complete,
         "missing": runner.missing,
         "absent": {why: len(names) for why, names in runner.absent.items()},
-        "calls": calls_from_cpp(options.build) if not options.filter and len(results) == len(chosen) else {},
+        "calls": calls_from_cpp(options.build) if complete and not options.filter else {},
         "rows": results,
     }
 
@@ -124,6 +127,9 @@ def main(arguments: list[str]) -> int:
     print(conclusion(document))
     if options.json:
         options.json.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    if options.write and not document["complete"]:
+        print("--write: the run was interrupted, so nothing is written", file=sys.stderr)
+        return 1
     if options.write:
         from bench.pages import write_pages
 

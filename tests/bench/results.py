@@ -33,6 +33,7 @@ def document(rows: list[dict]) -> dict:
         "machine": "2 cores of a test",
         "tunables": "glibc.malloc.mmap_max=0",
         "versions": {"torch": "1.0"},
+        "complete": True,
         "missing": {"torchao": "cannot be imported: ModuleNotFoundError: no torchao"},
         "absent": {},
         "calls": {"`FakeQuantizePlan_run` on 64 elements": 90.0},

@@ -48,6 +48,14 @@ def test_report_from_a_file(tmp_path, capsys):
     assert json.loads(copy.read_text()) == json.loads(source.read_text())
 
 
+def test_an_interrupted_run_writes_no_pages(tmp_path, capsys):
+    source = tmp_path / "in.json"
+    row = Row("16M", "cumsum", "forward", "f32", (4096, 4096), 1)
+    source.write_text(json.dumps({**document([result(row, 10.0, 5.0)]), "complete": False}))
+    assert main(["--from", str(source), "--write"]) == 1
+    assert "interrupted, so nothing is written" in capsys.readouterr().err
+
+
 def test_rows_have_the_fields_that_readers_rely_on():
     fields = {"op", "direction", "dtype", "shape", "axis", "threads"}
     measured = {"planck_ms", "copy_ms", "peers", "ratio_copy", "max_abs_diff", "rounds", "gb_per_s", "goal"}

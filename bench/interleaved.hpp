@@ -9,12 +9,11 @@
 #include <memory>
 #include <vector>
 
-#include "planck/stream.hpp"
+#include "copy.hpp"
 
 namespace planck::bench {
 
-/// A copy of bytes / 2 to another bytes / 2: as much traffic as an operation that reads and writes `bytes` in
-/// all. Each thread copies one large piece, which lets the C library stream its stores.
+/// A copy of bytes / 2 to another bytes / 2: as much traffic as an operation that reads and writes `bytes` in all.
 class Copy {
  public:
   explicit Copy(std::int64_t bytes)
@@ -23,22 +22,10 @@ class Copy {
     std::memset(to_.get(), 2, static_cast<std::size_t>(half_));
   }
 
-  void run(const Stream& stream) {
-    pieces_ = half_ < (64 << 10) ? 1 : stream.threads();
-    if (pieces_ == 1) return copy_piece(this, 0);
-    stream.executor().for_each(pieces_, static_cast<int>(pieces_), copy_piece, this);
-  }
+  void run(const Stream& stream) { copy(stream, to_.get(), from_.get(), half_); }
 
  private:
-  static void copy_piece(void* opaque, std::int64_t i) noexcept {
-    const auto& self = *static_cast<Copy*>(opaque);
-    const std::int64_t begin = self.half_ * i / self.pieces_;
-    const std::int64_t end = self.half_ * (i + 1) / self.pieces_;
-    std::memcpy(self.to_.get() + begin, self.from_.get() + begin, static_cast<std::size_t>(end - begin));
-  }
-
   std::int64_t half_;
-  std::int64_t pieces_ = 1;
   std::unique_ptr<std::byte[]> from_;
   std::unique_ptr<std::byte[]> to_;
 };

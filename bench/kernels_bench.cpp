@@ -65,17 +65,34 @@ void add(const char* group, const cpu::KernelRow& row, const Shape& shape, test:
 }
 
 /// What one call costs when there is next to nothing to do.
-void run_of_64(benchmark::State& state) {
-  std::vector<float> x(64, 1.0F);
-  std::vector<float> y(64);
-  const Stream stream = Stream::cpu();
-  const auto plan =
-      FakeQuantizePlan<float>::select(stream, FakeQuantizeDescriptor::flat(64, -128, 127, ElementKind::F32));
-  const FakeQuantizeArgs args{view(x, {64}), 0.05, 3, view(y, {64})};
+template <class Plan, class Args>
+void run_small(benchmark::State& state, const Stream& stream, const Plan& plan, const Args& args) {
+  if (!plan) return state.SkipWithError(plan.error().c_str());
+  if (const auto first = plan->run(stream, Workspace::none(), args); !first) {
+    return state.SkipWithError(first.error().c_str());
+  }
   for (auto _ : state) {
     benchmark::DoNotOptimize(plan->run(stream, Workspace::none(), args));
     benchmark::ClobberMemory();
   }
+}
+
+void fake_quantize_64(benchmark::State& state) {
+  std::vector<float> x(64, 1.0F);
+  std::vector<float> y(64);
+  const Stream stream = Stream::cpu();
+  const auto what = FakeQuantizeDescriptor::flat(64, -128, 127, ElementKind::F32);
+  const FakeQuantizeArgs args{view(x, {64}), 0.05, 3, view(y, {64})};
+  run_small(state, stream, FakeQuantizePlan<float>::select(stream, what), args);
+}
+
+void cumsum_64(benchmark::State& state) {
+  std::vector<float> x(64, 1.0F);
+  std::vector<float> y(64);
+  const Stream stream = Stream::cpu();
+  const ScanDescriptor what{.input_shape = {64}, .index_element = {}};
+  const ScanArgs args{.x = view(x, {64}), .y = view(y, {64}), .indices = {}};
+  run_small(state, stream, ScanPlan<float>::select(stream, what), args);
 }
 
 }  // namespace
@@ -143,7 +160,8 @@ void add_rows(const cpu::KernelRow& row) {
 
 int main(int argc, char** argv) {
   for (const auto& row : planck::test::kernel_list()) planck::bench::add_rows(row);
-  benchmark::RegisterBenchmark("64/FakeQuantizePlan_run", planck::bench::run_of_64);
+  benchmark::RegisterBenchmark("64/FakeQuantizePlan_run", planck::bench::fake_quantize_64);
+  benchmark::RegisterBenchmark("64/CumsumPlan_run", planck::bench::cumsum_64);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

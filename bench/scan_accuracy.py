@@ -6,6 +6,7 @@ Usage: bench/scan_accuracy.py build/release/libplanck.so [--large]
 Needs the Python of the oracle tests. An error is followed by how often it holds what SPEC allows: 0.5 ULP and 2^-45 of
 the magnitudes summed, at the same element. --large adds 2^28 ones, which take 4 GB.
 """
+
 import os
 import pathlib
 import sys
@@ -31,8 +32,11 @@ def large_ones(planck):
     exact = (at + 1).astype(np.float64)
     bound = 0.5 * 2.0 ** np.maximum(np.floor(np.log2(exact)) - 23, -149) + 2.0**-45 * exact
     cells = []
-    for scan in (lambda: planck.scan(planck.CUMSUM, x), lambda: torch.cumsum(torch.from_numpy(x), 0).numpy(),
-                 lambda: np.cumsum(x)):
+    for scan in (
+        lambda: planck.scan(planck.CUMSUM, x),
+        lambda: torch.cumsum(torch.from_numpy(x), 0).numpy(),
+        lambda: np.cumsum(x),
+    ):
         cells.append(cell(scan()[at], (exact, 0.0), bound))
     return cells
 

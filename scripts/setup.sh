@@ -1,4 +1,4 @@
-# Shared by scripts/run and scripts/test: installs what is missing. Sourced, not run.
+# Shared by scripts/run, scripts/test and scripts/bench: installs what is missing. Sourced, not run.
 
 # Prints a heading, and how long the step before it took.
 step() {
@@ -28,12 +28,39 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache libhwy-dev libexpected-dev libtbb-d
 # Clones share what was compiled: paths are taken from the clone's root.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
-# Configures and builds a preset out of tree: build_preset PRESET [cmake options ...]
+# Configures a preset out of tree: configure_preset PRESET [cmake options ...]
+configure_preset() {
+  cmake --preset "$1" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache "${@:2}" >/dev/null
+}
+
+# Configures and builds a preset: build_preset PRESET [cmake options ...]
 build_preset() {
-  local preset=$1
-  shift
-  cmake --preset "$preset" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache "$@" >/dev/null
-  cmake --build --preset "$preset" | tail -n 1
+  configure_preset "$@"
+  cmake --build --preset "$1" | tail -n 1
+}
+
+# PyTorch and onnxruntime, oracles of some tests and peers of the benchmarks, are large: all clones share one environment.
+PYTHON_PACKAGES=(python3 python3-dev python3-venv)
+VENV=${PLANCK_TEST_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/planck/venv}
+PYTHON_MODULES=(torch numpy ml_dtypes onnx onnxruntime scikit_build_core nanobind)
+
+# Installs the Python modules among the arguments that the environment does not have yet.
+need_modules() {
+  [ -x "$VENV/bin/python" ] || python3 -m venv "$VENV"
+  local missing
+  missing=$("$VENV/bin/python" -c 'import sys; from importlib.util import find_spec
+print(*(name.replace("_", "-") for name in sys.argv[1:] if find_spec(name) is None))' "$@")
+  [ -z "$missing" ] && return 0
+  echo "installing $missing"
+  # shellcheck disable=SC2086  # several names
+  "$VENV/bin/pip" install -q $missing
+}
+
+# Where the package is put for tests and benchmarks, and how.
+SITE=$PWD/build/python/site
+build_python_package() {
+  rm -rf "$SITE"
+  CMAKE_CXX_COMPILER_LAUNCHER=ccache "$VENV/bin/pip" install -q --no-build-isolation --no-deps --target "$SITE" .
 }
 
 # Unpacks arm64 packages of the libraries into a folder, without installing them: fetch_arm64 FOLDER PACKAGE ...

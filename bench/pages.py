@@ -1,0 +1,86 @@
+"""Writes the generated parts of the documentation: a page of results, and the README's table."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+from bench.plots import write_plots
+from bench.report import PARTS, part_table, short_table, summarise, summary_lines
+
+RESULTS = "docs/benchmark-results.md"
+PLOTS = "docs/plots"
+BEGIN, END = "<!-- scripts/bench writes this part -->", "<!-- end of what scripts/bench writes -->"
+CAPTIONS = {
+    "copy": "Time ÷ time of a copy of the same bytes, at 16 M elements",
+    "peers": "Time of each peer ÷ time of Planck",
+    "latency": "Microseconds a call, small arrays",
+    "scaling": "GB/s over size",
+}
+
+
+def machine() -> str:
+    """The processor's name, and how many cores there are to use."""
+    names = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()) or [platform.machine()]
+    return f"{len(os.sched_getaffinity(0))} cores of {names[0]}"
+
+
+def between_markers(text: str, new: str) -> str:
+    """The text with what stands between the markers replaced."""
+    before, found, rest = text.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        raise ValueError(f"no {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n{new}\n{END}{after}"
+
+
+def how(document: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
+    command = f"scripts/bench {document['options']}".strip()
+    # What decides over the peers' memory and over the copy's stores belongs to the numbers.
+    tunables = f" and `GLIBC_TUNABLES={document['tunables']}`" if document["tunables"] else ""
+    return f"Written by `{command}` on {document['machine']}, with {versions}{tunables}."
+
+
+def results_page(document: dict[str, Any], plots: list[str]) -> str:
+    """The whole page. Every row is in it: nothing is left out for being slow."""
+    results = document["rows"]
+    summary = summarise(results)
+    text = ["# Benchmark results", "", f"{how(document)} [How to read them](benchmarks.md)."]
+    if summary.busy:
+        text += ["", f"**The machine was busy during {summary.busy} of the {len(results)} rows.**"]
+    text += ["", *(f"- {line}" for line in summary_lines(summary))]
+    text += [f"- {name} from C++: **{ns:.0f} ns**." for name, ns in document["calls"].items()]
+    text += [
+        "",
+        "Bold ratios are beyond their goal. Columns of peers are their time ÷ Planck's: above 1 Planck is ahead.",
+    ]
+    for name in plots:
+        text += ["", f"![{CAPTIONS[name]}](plots/{name}.svg)"]
+    if summary.slower:
+        text += ["", "## Where a peer is faster", "", "From 64 Ki elements on, the peer's time being 1:", ""]
+        text += [f"- {factor:.2f} `{result['name']}`, {name}" for result, name, factor in summary.slower]
+    for part, title in PARTS.items():
+        rows = [result for result in results if result["part"] == part]
+        if rows:
+            text += ["", f"## {title}", "", part_table(rows)]
+    return "\n".join(text) + "\n"
+
+
+def readme_part(document: dict[str, Any], plots: list[str]) -> str:
+    text = [f"![{CAPTIONS['peers']}]({PLOTS}/peers.svg)", ""] if "peers" in plots else []
+    text += [short_table(document["rows"]), "", *(f"- {line}" for line in summary_lines(summarise(document["rows"])))]
+    text += ["", how(document)]
+    return "\n".join(text)
+
+
+def write_pages(document: dict[str, Any], root: Path) -> list[Path]:
+    plots = write_plots(document["rows"], root / PLOTS)
+    names = [path.stem for path in plots]
+    (root / RESULTS).write_text(results_page(document, names))
+    readme = root / "README.md"
+    readme.write_text(between_markers(readme.read_text(), readme_part(document, names)))
+    return [*plots, root / RESULTS, readme]

@@ -76,12 +76,13 @@ bool count(const Counted& what, const cpu::KernelRow& row) {
     if (!spec.output) test::fill(tensors.back(), spec, tensors.size(), op_case.unit, true);
   }
   for (const auto& tensor : tensors) views.push_back(tensor);
+  const std::string name = label(what);
   // The first run finds what later ones have at hand.
   Result<void> ran = (*plan)(views);
   CALLGRIND_START_INSTRUMENTATION;
   CALLGRIND_ZERO_STATS;
   if (ran) ran = (*plan)(views);
-  CALLGRIND_DUMP_STATS_AT(label(what).c_str());
+  CALLGRIND_DUMP_STATS_AT(name.c_str());
   CALLGRIND_STOP_INSTRUMENTATION;
   if (!ran) std::fprintf(stderr, "%s: %s\n", label(what).c_str(), ran.error().c_str());
   return ran.has_value();

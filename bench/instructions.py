@@ -46,7 +46,7 @@ def count_instructions(program: str) -> dict[str, int]:
             program,
         ]
         subprocess.run(command, check=True, env={**os.environ, "PLANCK_ISA": ISA})
-        for dump in sorted(Path(folder).iterdir()):
+        for dump in sorted(Path(folder).iterdir(), key=lambda file: (len(file.name), file.name)):
             found = parse_dump(dump.read_text())
             if found:
                 counts[found[0]] = found[1]

@@ -358,7 +358,7 @@ void run_passes(const Stream& stream, ArchSku arch, const DynamicRun& run, Compu
   const SegmentSpace space(run.shape, run.scope);
   std::fill_n(lo, count, Range<C>{}.lo);
   std::fill_n(hi, count, Range<C>{}.hi);
-  space.for_each_part([&](StridedLoop loop, int part) {
+  space.for_each_part([&](StridedLoop& loop, int part) {
     space.add_qparams(loop, part, dense(lo, element_of<C>, segments));
     space.add_qparams(loop, part, dense(hi, element_of<C>, segments));
     space.add(loop, part, run.input);
@@ -371,7 +371,7 @@ void run_passes(const Stream& stream, ArchSku arch, const DynamicRun& run, Compu
   const std::int32_t no_zero_point = 0;
   const cpu::KernelRow& kernel = find<T>(arch, Formula::Quantize, run.codes,
                                          std::is_same_v<S, C> ? QParamsFrom::Operands : QParamsFrom::NarrowOperands);
-  space.for_each_part([&](StridedLoop loop, int part) {
+  space.for_each_part([&](StridedLoop& loop, int part) {
     space.add(loop, part, run.input);
     space.add_qparams(loop, part, run.scale);
     if (run.zero_point != nullptr) {
@@ -387,7 +387,7 @@ void run_passes(const Stream& stream, ArchSku arch, const DynamicRun& run, Compu
   StridedLoop sums(segments);
   sums.add(*run.row_sum);
   core::for_each_index(sums, [](const auto& cell) { cell(0).set(std::int32_t{0}); });
-  space.for_each_part([&](StridedLoop loop, int part) {
+  space.for_each_part([&](StridedLoop& loop, int part) {
     space.add_qparams(loop, part, *run.row_sum);
     space.add(loop, part, *run.output);
     gather(stream, loop, [arch] { return CodeSummer<Q>(arch); });

@@ -55,7 +55,7 @@ void run_segment(const StridedLoop& segment, const scalar::RangeRule& rule) {
 
 void dynamic_range(const DynamicRun& run) {
   const SegmentSpace space(run.shape, run.scope);
-  space.for_each_part([&](StridedLoop loop, int part) {
+  space.for_each_part([&](StridedLoop& loop, int part) {
     const auto add = [&](const AnyTensorMut* view, ElementKind element) {
       if (view != nullptr) {
         space.add_qparams(loop, part, *view);

@@ -27,7 +27,10 @@ class SegmentSpace {
   /// Calls body(loop, part) for each loop, still without operands.
   template <class Body>
   void for_each_part(const Body& body) const {
-    for (int part = 0; part < parts_; ++part) body(empty_loop(part), part);
+    for (int part = 0; part < parts_; ++part) {
+      core::StridedLoop loop = empty_loop(part);
+      body(loop, part);
+    }
   }
 
   /// Adds a tensor of the problem's shape.

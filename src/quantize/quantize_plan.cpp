@@ -381,7 +381,7 @@ void sum_gradient(const Problem& p, const Operands& o, const Numbers& numbers, i
                   const AnyTensorMut* to) noexcept {
   if (to == nullptr || core::numel(to->shape) == 0) return;
   const SegmentSpace space(p.shape, p.granularity);
-  space.for_each_part([&](StridedLoop loop, int part) {
+  space.for_each_part([&](StridedLoop& loop, int part) {
     add_inputs(loop, part, space, o);
     add_qparams(loop, part, space, p, o, numbers);
     space.add_qparams(loop, part, *to);
@@ -395,7 +395,7 @@ void run_learnable(const Problem& p, const PlanChoice& choice, const Stream& str
   const ElementKind compute = compute_of(p.element);
   const SegmentSpace space(p.shape, p.granularity);
   if (core::numel(qparams_shape(p.shape, p.granularity)) == 0) return;
-  space.for_each_part([&](StridedLoop loop, int part) {
+  space.for_each_part([&](StridedLoop& loop, int part) {
     add_inputs(loop, part, space, o);
     add_qparams(loop, part, space, p, o, numbers);
     const int inputs = loop.operands;
@@ -423,7 +423,7 @@ void run_learnable(const Problem& p, const PlanChoice& choice, const Stream& str
 void run_elementwise(const Problem& p, const PlanChoice& choice, const Stream& stream, const Operands& o,
                      const Numbers& numbers) noexcept {
   const SegmentSpace space(p.shape, p.granularity);
-  space.for_each_part([&](StridedLoop loop, int part) {
+  space.for_each_part([&](StridedLoop& loop, int part) {
     add_inputs(loop, part, space, o);
     if (choice.kernel == nullptr) {
       add_qparams(loop, part, space, p, o, numbers);

@@ -65,21 +65,21 @@ TEST(Layout, ContiguousProblemsCollapseToOneDimension) {
   std::vector<float> a(2 * 3 * 4 * 5);
   std::vector<float> b(a.size());
   StridedLoop loop(Shape{2, 3, 4, 5});
-  loop.add(view(a, {2, 3, 4, 5}));
-  loop.add(view(b, {2, 3, 4, 5}));
+  loop.add(AnyTensorRef(view(a, {2, 3, 4, 5})));
+  loop.add(AnyTensorRef(view(b, {2, 3, 4, 5})));
   core::collapse(loop);
   EXPECT_EQ(loop.rank, 1);
   EXPECT_EQ(loop.extent[0], 120);
 
   StridedLoop both_transposed(Shape{5, 4, 3, 2});
-  both_transposed.add(view(a, {2, 3, 4, 5}).transpose(0, 3).transpose(1, 2));
-  both_transposed.add(view(b, {2, 3, 4, 5}).transpose(0, 3).transpose(1, 2));
+  both_transposed.add(AnyTensorRef(view(a, {2, 3, 4, 5}).transpose(0, 3).transpose(1, 2)));
+  both_transposed.add(AnyTensorRef(view(b, {2, 3, 4, 5}).transpose(0, 3).transpose(1, 2)));
   core::collapse(both_transposed);
   EXPECT_EQ(both_transposed.rank, 1);
 
   StridedLoop both_flipped(Shape{24, 5});
-  both_flipped.add(view(a, {24, 5}).flip(0).flip(1));
-  both_flipped.add(view(b, {24, 5}).flip(0).flip(1));
+  both_flipped.add(AnyTensorRef(view(a, {24, 5}).flip(0).flip(1)));
+  both_flipped.add(AnyTensorRef(view(b, {24, 5}).flip(0).flip(1)));
   core::collapse(both_flipped);
   EXPECT_EQ(both_flipped.rank, 1);
   EXPECT_EQ(both_flipped.operand[0].base, reinterpret_cast<std::byte*>(a.data()));

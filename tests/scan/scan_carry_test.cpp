@@ -629,6 +629,8 @@ TEST_F(CarryErrors, SharedMemory) {
   tensors_.carry_out->data = x_.data();
   expect_failure(ErrorKind::InvalidProblem, {"carry_out", "share memory", "x"});
   prepare(kSum);
+  in_.resize(y_.size());  // so that y lies in it wholly, and on nothing else
+  tensors_.carry_in = carry(in_);
   tensors_.y.data = in_.data();
   tensors_.y.capacity = kUnknownCapacity;
   expect_failure(ErrorKind::InvalidProblem, {"y", "share memory", "carry_in"});

@@ -1,7 +1,6 @@
 #include "cpu/row_scan.hpp"
 
 #include <algorithm>
-#include <array>
 #include <span>
 
 #include "core/workspace.hpp"
@@ -11,6 +10,9 @@
 #include "numerics/canonical_order.hpp"
 
 namespace planck::cpu {
+
+std::int64_t row_chunk_bytes = kRowChunkBytes;
+
 namespace {
 
 using core::StridedLoop;
@@ -20,10 +22,8 @@ static_assert(kRowPiece == numerics::block_size(kCarryLevel));
 /// Shorter rows are better off side by side, if there are enough of them.
 constexpr std::int64_t kShortRow = 32;
 constexpr std::int64_t kManyRows = 16;
-/// Pieces of a row that a feed can keep its states of without workspace.
-constexpr std::int64_t kStackPieces = 64;
-/// What is read twice in a row that was cut should still be in the last-level cache the second time.
-constexpr std::int64_t kCachedBytes = 8 << 20;
+/// States that need no workspace: of the pieces of a row that threads share, and of a feed's in a row that they do not.
+constexpr std::int64_t kStackValues = 1024;
 
 std::int64_t pieces_in(std::int64_t length) { return ceil_div(length, kRowPiece); }
 
@@ -37,8 +37,12 @@ bool along_rows(const LaneScan& scan) {
   return true;
 }
 
-/// A state, or what a step left.
-using Parts = std::array<double, kMaxScanParts>;
+/// A state for each piece of a row.
+struct PieceStates {
+  double* values;
+  int parts;
+  double* at(std::int64_t piece) const { return values + piece * parts; }
+};
 
 /// What stands before the pieces of one row, found from their totals.
 class PieceFold {
@@ -49,11 +53,12 @@ class PieceFold {
   }
   /// Null before the first piece.
   const double* before() { return reinterpret_cast<const double*>(lane_.before()); }
-  void push(const Parts& total) { lane_.push_block(kCarryLevel, reinterpret_cast<const std::byte*>(total.data())); }
+  void push(const double* total) { lane_.push_block(kCarryLevel, reinterpret_cast<const std::byte*>(total)); }
   /// Puts what stands before a piece in the place of its total, which is taken in if another follows.
-  void replace(Parts& state, bool follows) {
-    const Parts total = state;
-    if (before() != nullptr) std::copy_n(before(), parts_, state.begin());
+  void replace(double* state, bool follows) {
+    double total[kMaxScanParts];
+    std::copy_n(state, parts_, total);
+    if (before() != nullptr) std::copy_n(before(), parts_, state);
     if (follows) push(total);
   }
 
@@ -156,25 +161,23 @@ class Feed {
   std::int64_t pieces() const { return pieces_in(rows_.length()); }
 
   /// What stands before each of the feed's pieces in a row, from the second on.
-  void find_befores(const Pointers& row, Parts* befores) const {
-    for (std::int64_t q = 0; q + 1 < pieces(); ++q) befores[q] = total(row, q);
+  void find_befores(const Pointers& row, const PieceStates& befores) const {
+    for (std::int64_t q = 0; q + 1 < pieces(); ++q) find_total(row, q, befores);
     totals_to_befores(befores);
   }
-  Parts total(const Pointers& row, std::int64_t q) const {
-    Parts total;
+  void find_total(const Pointers& row, std::int64_t q, const PieceStates& totals) const {
     RowRun run = run_of(row, q, kRowPiece);
-    run.total = total.data();
+    run.total = totals.at(q);
     kernel_.row(run);
-    return total;
   }
-  void totals_to_befores(Parts* states) const {
+  void totals_to_befores(const PieceStates& states) const {
     PieceFold fold(kernel_, rows_.length());
-    for (std::int64_t q = 0; q < pieces(); ++q) fold.replace(states[q], q + 1 < pieces());
+    for (std::int64_t q = 0; q < pieces(); ++q) fold.replace(states.at(q), q + 1 < pieces());
   }
 
   /// The values for a row's elements start … start + n - 1, where n is at most kRowPiece + 1: that of the first is
   /// returned, the others lie before it in `values`, which has room for kValues.
-  const double* values_of(const Pointers& row, const Parts* befores, std::int64_t start, std::int64_t n,
+  const double* values_of(const Pointers& row, const PieceStates& befores, std::int64_t start, std::int64_t n,
                           double* values) const {
     // In the feed's own order the elements are first … last.
     const std::int64_t last = rows_.length() - 1 - start;
@@ -183,7 +186,7 @@ class Feed {
     for (std::int64_t t = from; t <= last; t += kRowPiece) {
       const std::int64_t q = t / kRowPiece;
       RowRun piece = run_of(row, q, std::min(kRowPiece, last + 1 - t));
-      piece.before = q == 0 ? nullptr : befores[q].data();
+      piece.before = q == 0 ? nullptr : befores.at(q);
       piece.writes = true;
       piece.output[0] = reinterpret_cast<std::byte*>(values + (t - from));
       kernel_.row(piece);
@@ -225,13 +228,14 @@ void run_whole(const Stream& stream, const Rows& rows, std::int64_t count, std::
   }
   for_each_range(stream, count, row_bytes, [&](std::int64_t begin, std::int64_t end) noexcept {
     const Feed feed(rows);
-    Parts befores[kStackPieces];
+    double stack[kStackValues];
+    const PieceStates befores{stack, kernel.feed->parts};
     alignas(64) double values[Feed::kValues];
     for (std::int64_t r = begin; r < end; ++r) {
       const Pointers row = rows.row(r);
       if (length <= kRowPiece) {
         RowRun run = rows.piece(row, 0);
-        rows.feed(run, feed.values_of(row, nullptr, 0, length, values));
+        rows.feed(run, feed.values_of(row, befores, 0, length, values));
         kernel.row(run);
         continue;
       }
@@ -241,10 +245,10 @@ void run_whole(const Stream& stream, const Rows& rows, std::int64_t count, std::
       for (std::int64_t q = 0; q < pieces_in(length); ++q) {
         RowRun run = rows.piece(row, q);
         rows.feed(run, feed.values_of(row, befores, q * kRowPiece, run.n, values));
-        Parts total;
+        double total[kMaxScanParts];
         run.before = fold.before();
         run.lag = lag;
-        run.total = run.n == kRowPiece ? total.data() : nullptr;
+        run.total = run.n == kRowPiece ? total : nullptr;
         kernel.row(run);
         lag = run.lag;
         if (run.n == kRowPiece) fold.push(total);
@@ -257,9 +261,11 @@ void run_whole(const Stream& stream, const Rows& rows, std::int64_t count, std::
 /// A row in pieces that threads share: the totals of some pieces, then what stands before each, then the pieces.
 class CutRow {
  public:
-  /// For each piece the state before it and what the step before it left, and perhaps a feed's state.
+  /// For each piece the state before it, perhaps a feed's too, and perhaps what the step before it left: no more than
+  /// lane_scan_workspace asks for.
   static std::int64_t values_needed(const LaneScanKernel& kernel, std::int64_t length) {
-    return pieces_in(length) * (kMaxScanParts + (kernel.feed == nullptr ? 0 : kMaxScanParts)) + pieces_in(length) + 1;
+    const int feed_parts = kernel.feed == nullptr ? 0 : kernel.feed->parts;
+    return pieces_in(length) * (kernel.parts + feed_parts + (kernel.lags ? 1 : 0)) + 1;
   }
 
   CutRow(const Stream& stream, const Rows& rows, const Pointers& row, double* values)
@@ -268,25 +274,25 @@ class CutRow {
         kernel_(rows.kernel()),
         row_(row),
         pieces_(pieces_in(rows.length())),
-        befores_(reinterpret_cast<Parts*>(values)),
-        feed_befores_(befores_ + pieces_),
-        lags_(values + values_needed(kernel_, rows.length()) - (pieces_ + 1)) {}
+        befores_{values, kernel_.parts},
+        feed_befores_{befores_.at(pieces_), kernel_.feed == nullptr ? 0 : kernel_.feed->parts},
+        lags_(feed_befores_.at(pieces_)) {}
 
   void run(std::int64_t element_bytes) noexcept {
     const std::int64_t piece_bytes = kRowPiece * element_bytes;
     if (kernel_.feed != nullptr) {
       const Feed feed(rows_);
-      each_piece(0, pieces_ - 1, piece_bytes, [&](std::int64_t q) { feed_befores_[q] = feed.total(row_, q); });
+      each_piece(0, pieces_ - 1, piece_bytes, [&](std::int64_t q) { feed.find_total(row_, q, feed_befores_); });
       feed.totals_to_befores(feed_befores_);
     }
     PieceFold fold(kernel_, rows_.length());
-    lags_[0] = kernel_.lag_start;
-    const std::int64_t chunk = std::max<std::int64_t>(kCachedBytes / piece_bytes, stream_.threads());
+    if (kernel_.lags) lags_[0] = kernel_.lag_start;
+    const std::int64_t chunk = std::max<std::int64_t>(row_chunk_bytes / piece_bytes, stream_.threads());
     for (std::int64_t begin = 0; begin < pieces_; begin += chunk) {
       const std::int64_t end = std::min(begin + chunk, pieces_);
       // Of the last piece nobody needs the total.
       each_piece(begin, std::min(end, pieces_ - 1), piece_bytes, [&](std::int64_t q) { find_total(q, q == begin); });
-      for (std::int64_t q = begin; q < end; ++q) fold.replace(befores_[q], q + 1 < pieces_);
+      for (std::int64_t q = begin; q < end; ++q) fold.replace(befores_.at(q), q + 1 < pieces_);
       each_piece(begin, end, piece_bytes, [&](std::int64_t q) { scan_piece(q); });
     }
   }
@@ -314,16 +320,17 @@ class CutRow {
       rows_.feed(step, first);
       rows_.feed(run, first - more);
     }
-    run.lag = lags_[q];
     if (asks) {
       step.writes = false;
       kernel_.row(step);
       run.lag = step.lag;
+    } else if (kernel_.lags) {
+      run.lag = lags_[q];
     }
     run.writes = false;
-    run.total = befores_[q].data();
+    run.total = befores_.at(q);
     kernel_.row(run);
-    lags_[q + 1] = run.lag;
+    if (kernel_.lags) lags_[q + 1] = run.lag;
   }
 
   void scan_piece(std::int64_t q) const noexcept {
@@ -332,8 +339,8 @@ class CutRow {
     if (kernel_.feed != nullptr) {
       rows_.feed(run, Feed(rows_).values_of(row_, feed_befores_, q * kRowPiece, run.n, values));
     }
-    run.before = q == 0 ? nullptr : befores_[q].data();
-    run.lag = lags_[q];
+    run.before = q == 0 ? nullptr : befores_.at(q);
+    if (kernel_.lags) run.lag = lags_[q];
     kernel_.row(run);
   }
 
@@ -342,9 +349,9 @@ class CutRow {
   const LaneScanKernel& kernel_;
   const Pointers& row_;
   std::int64_t pieces_;
-  Parts* befores_;
-  Parts* feed_befores_;
-  double* lags_;
+  PieceStates befores_;
+  PieceStates feed_befores_;
+  double* lags_;  ///< one more than pieces
 };
 
 }  // namespace
@@ -360,8 +367,10 @@ bool run_row_scan(const Stream& stream, const LaneScan& scan, const Workspace& w
   const Rows rows(scan);
   const std::int64_t element_bytes = scan.loop.element_bytes();
   if (scan.cuttable && length > kRowPiece && count < stream.threads() && pieces_in(length) > stream.threads()) {
-    const std::span<double> values = core::values_in<double>(workspace);
-    if (std::ssize(values) >= CutRow::values_needed(kernel, length)) {
+    const std::int64_t needed = CutRow::values_needed(kernel, length);
+    double stack[kStackValues];
+    const std::span<double> values = needed <= kStackValues ? std::span(stack) : core::values_in<double>(workspace);
+    if (std::ssize(values) >= needed) {
       for (std::int64_t r = 0; r < count; ++r) {
         const Pointers row = rows.row(r);
         CutRow(stream, rows, row, values.data()).run(element_bytes);
@@ -369,7 +378,7 @@ bool run_row_scan(const Stream& stream, const LaneScan& scan, const Workspace& w
       return true;
     }
   }
-  if (kernel.feed != nullptr && pieces_in(length) > kStackPieces) return false;
+  if (kernel.feed != nullptr && pieces_in(length) * kernel.feed->parts > kStackValues) return false;
   run_whole(stream, rows, count, length * element_bytes);
   return true;
 }

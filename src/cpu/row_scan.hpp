@@ -31,6 +31,11 @@ struct RowRun {
 /// A run that begins elsewhere than at a row's start begins at a multiple of this.
 inline constexpr std::int64_t kRowPiece = std::int64_t{1} << (3 * kCarryLevel);
 
+/// What is read twice in a row that threads share, piece by piece: still in the last-level cache the second time.
+inline constexpr std::int64_t kRowChunkBytes = 8 << 20;
+/// The same as a variable, for tests of many chunks in short rows.
+extern std::int64_t row_chunk_bytes;
+
 /// False, and nothing was done, if this is no scan along rows.
 bool run_row_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept;
 

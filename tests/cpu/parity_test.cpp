@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "cpu/row_scan.hpp"
 #include "cpu/streaming.hpp"
 #include "support/op_cases.hpp"
 #include "support/test_tensor.hpp"
@@ -206,7 +207,11 @@ TEST_P(Parity, AwkwardSizes) {
   }
 }
 
-TEST_P(Parity, ThreadsOnLongRow) { check(Shape{100003}, std::span(kScenarios).first(8), kThreads); }
+TEST_P(Parity, ThreadsOnLongRow) {
+  cpu::row_chunk_bytes = 200 << 10;  // a few pieces
+  check(Shape{100003}, std::span(kScenarios).first(8), kThreads);
+  cpu::row_chunk_bytes = cpu::kRowChunkBytes;
+}
 
 TEST_P(Parity, ThreadsOnMatrix) { check(Shape{199, 229}, kScenarios, kThreads); }
 

@@ -13,7 +13,7 @@ inline constexpr int kMaxLoopOperands = 10;
 /// A tensor's rank, and one more where an axis is cut into groups.
 inline constexpr int kMaxLoopRank = kMaxRank + 1;
 
-/// A tensor argument, read-only or not, where it is: the views are too large to copy in every run.
+/// A tensor argument, read-only or not, where it is: views are too large to copy in every run. Does not outlive it.
 struct View {
   const void* data;
   std::int64_t capacity;

@@ -168,7 +168,7 @@ struct Cut {
 /// The level that makes enough blocks to fill registers and threads, if there is one.
 Cut choose_cut(std::int64_t length) {
   Cut cut;
-  for (int level = 4; level >= 2; --level) {
+  for (int level = kCarryLevel; level >= 2; --level) {
     cut.level = level;
     cut.blocks = (length - 1) / cut.size();
     if (cut.blocks >= 4 * kFewLanes) return cut;

@@ -19,7 +19,8 @@ using core::StridedLoop;
 
 static_assert(kRowPiece == numerics::block_size(kCarryLevel));
 
-/// Shorter rows are better off side by side, if there are enough of them.
+/// Shorter rows, which are not even a group of AVX2's, are better off side by side, if there are enough of them to fill
+/// registers.
 constexpr std::int64_t kShortRow = 32;
 constexpr std::int64_t kManyRows = 16;
 /// States that need no workspace: of the pieces of a row that threads share, and of a feed's in a row that they do not.
@@ -57,7 +58,7 @@ class PieceFold {
   /// Puts what stands before a piece in the place of its total, which is taken in if another follows.
   void replace(double* state, bool follows) {
     double total[kMaxScanParts];
-    std::copy_n(state, parts_, total);
+    if (follows) std::copy_n(state, parts_, total);
     if (before() != nullptr) std::copy_n(before(), parts_, state);
     if (follows) push(total);
   }
@@ -69,7 +70,7 @@ class PieceFold {
   Lanes lane_;
 };
 
-/// Scans rows of a loop, whole ones or pieces.
+/// The rows of a loop: where they are, and what a run over one or a piece of it needs to know.
 class Rows {
  public:
   explicit Rows(const LaneScan& scan)
@@ -122,8 +123,8 @@ class Rows {
     run.position_step = scan_.descends ? -1 : 1;
     run.position = scan_.descends ? length_ - 1 - start : start;
     run.lag = kernel_.lag_start;
-    const bool whole_edge = scan_.edge == ScanEdge::First ? start == 0 : start + n == length_;
-    if (scan_.edge != ScanEdge::None && whole_edge) {
+    const bool has_edge = scan_.edge == ScanEdge::First ? start == 0 : start + n == length_;
+    if (scan_.edge != ScanEdge::None && has_edge) {
       run.edge = scan_.edge;
       run.edge_input = row[kernel_.inputs + kernel_.outputs];
     }
@@ -265,7 +266,7 @@ class CutRow {
   /// lane_scan_workspace asks for.
   static std::int64_t values_needed(const LaneScanKernel& kernel, std::int64_t length) {
     const int feed_parts = kernel.feed == nullptr ? 0 : kernel.feed->parts;
-    return pieces_in(length) * (kernel.parts + feed_parts + (kernel.lags ? 1 : 0)) + 1;
+    return pieces_in(length) * (kernel.parts + feed_parts + (kernel.lags ? 1 : 0));
   }
 
   CutRow(const Stream& stream, const Rows& rows, const Pointers& row, double* values)
@@ -311,16 +312,17 @@ class CutRow {
   void find_total(std::int64_t q, bool lag_known) const noexcept {
     const std::int64_t start = q * kRowPiece;
     RowRun run = rows_.piece(row_, q);
-    const bool asks = kernel_.lags && !lag_known;
-    RowRun step = rows_.run_of(row_, std::max<std::int64_t>(start - 1, 0), 1);
+    // One more, if the step before has to be asked what it leaves.
+    const std::int64_t more = kernel_.lags && !lag_known ? 1 : 0;
     alignas(64) double values[Feed::kValues];
+    const double* fed = nullptr;
     if (kernel_.feed != nullptr && kernel_.states_need_feed) {
-      const std::int64_t more = asks ? 1 : 0;
-      const double* first = Feed(rows_).values_of(row_, feed_befores_, start - more, run.n + more, values);
-      rows_.feed(step, first);
-      rows_.feed(run, first - more);
+      fed = Feed(rows_).values_of(row_, feed_befores_, start - more, run.n + more, values);
+      rows_.feed(run, fed - more);
     }
-    if (asks) {
+    if (more > 0) {
+      RowRun step = rows_.run_of(row_, start - 1, 1);
+      if (fed != nullptr) rows_.feed(step, fed);
       step.writes = false;
       kernel_.row(step);
       run.lag = step.lag;
@@ -351,7 +353,7 @@ class CutRow {
   std::int64_t pieces_;
   PieceStates befores_;
   PieceStates feed_befores_;
-  double* lags_;  ///< one more than pieces
+  double* lags_;
 };
 
 }  // namespace
@@ -366,7 +368,10 @@ bool run_row_scan(const Stream& stream, const LaneScan& scan, const Workspace& w
 
   const Rows rows(scan);
   const std::int64_t element_bytes = scan.loop.element_bytes();
-  if (scan.cuttable && length > kRowPiece && count < stream.threads() && pieces_in(length) > stream.threads()) {
+  const std::int64_t pieces = pieces_in(length);
+  const bool feed_fits = kernel.feed == nullptr || pieces * kernel.feed->parts <= kStackValues;
+  const bool shared = pieces > 1 && count < stream.threads() && pieces > stream.threads();
+  if (scan.cuttable && (shared || !feed_fits)) {
     const std::int64_t needed = CutRow::values_needed(kernel, length);
     double stack[kStackValues];
     const std::span<double> values = needed <= kStackValues ? std::span(stack) : core::values_in<double>(workspace);
@@ -378,7 +383,7 @@ bool run_row_scan(const Stream& stream, const LaneScan& scan, const Workspace& w
       return true;
     }
   }
-  if (kernel.feed != nullptr && pieces_in(length) * kernel.feed->parts > kStackValues) return false;
+  if (!feed_fits) return false;
   run_whole(stream, rows, count, length * element_bytes);
   return true;
 }

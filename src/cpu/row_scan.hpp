@@ -24,7 +24,7 @@ struct RowRun {
   double lag;            ///< what the step before left; the last step's is put there
   bool writes;           ///< or states alone are wanted
   bool streamed;         ///< outputs go past the caches; they are aligned to a cache line
-  ScanEdge edge;         ///< at which end of the run an edge's operands stand, if there are any
+  ScanEdge edge;         ///< at which end of the run an edge's operands stand, if it has any
   const std::byte* edge_input;
 };
 

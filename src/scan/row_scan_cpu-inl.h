@@ -144,7 +144,7 @@ class Row {
     const std::int64_t odd = odd_end ? (run.n - 1) % kGroup + 1 : 0;
     Tile tile;
     std::memset(tile.totals, 0, sizeof tile.totals);
-    Scratch scratch[kInputs + kOutputs];
+    alignas(64) Scratch scratch[kInputs + kOutputs];
     for (std::int64_t t = 0; t < run.n; t += kTile) {
       const bool ends = run.n - t <= kTile;
       const auto groups = static_cast<int>(ends ? (run.n - t + kGroup - 1) / kGroup : kBlock);
@@ -157,17 +157,18 @@ class Row {
       const Places end = at;
       if (whole < groups) scan_group(run, copy_in(run, end, odd, scratch), t == 0 && whole == 0, now, whole, tile);
       join_blocks(groups, fold, now, tile);
+      const bool begins = now.begins;
+      now.begins = false;
       if (!run.writes) continue;
       for (int g = 0; g < whole; ++g) {
-        write_group(to, now.begins && g == 0, g, tile);
+        write_group(to, begins && g == 0, g, tile);
         advance(to);
       }
       if (whole < groups) {
         const Places here = scratch_places(run, end, scratch);
-        write_group(here, now.begins && whole == 0, whole, tile);
+        write_group(here, begins && whole == 0, whole, tile);
         copy_out(run, end, odd, here);
       }
-      now.begins = false;
     }
     if constexpr (kLags) run.lag = BlockLanes::first(now.lag);
     if (run.total != nullptr) {

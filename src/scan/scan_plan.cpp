@@ -249,8 +249,8 @@ void store_zeros(const StridedLoop& loop, int operand, ElementKind element) {
 // ---- Scan ----
 
 /// Indices are given exactly when the descriptor says of which kind.
-template <class View>
-Status check_indices(std::string_view plan, const ScanDescriptor& d, const std::optional<View>& indices) noexcept {
+template <class AnyTensor>
+Status check_indices(std::string_view plan, const ScanDescriptor& d, const std::optional<AnyTensor>& indices) noexcept {
   if (d.index_element && !indices) {
     return fail(Text::ArgumentMissing, {plan, "indices", "a descriptor with index_element"});
   }

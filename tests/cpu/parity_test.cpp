@@ -200,7 +200,7 @@ class Parity : public testing::TestWithParam<cpu::KernelRow> {
 TEST_P(Parity, AwkwardSizes) {
   constexpr int kOneThread[] = {1};
   std::vector<std::int64_t> sizes = {0, 1, 7, 8, 9, 31, 33, 63, 64, 65, 4095, 4096, 4097};
-  if (GetParam().category == OpCategory::Scan) sizes.insert(sizes.end(), {511, 512, 513});
+  if (GetParam().category == OpCategory::Scan) sizes.insert(sizes.end(), {511, 512, 513, 8192, 12288});
   for (const std::int64_t n : sizes) {
     SCOPED_TRACE(n);
     check(Shape{n}, kScenarios, kOneThread);
@@ -210,6 +210,7 @@ TEST_P(Parity, AwkwardSizes) {
 TEST_P(Parity, ThreadsOnLongRow) {
   cpu::row_chunk_bytes = 200 << 10;  // a few pieces
   check(Shape{100003}, std::span(kScenarios).first(8), kThreads);
+  check(Shape{40003}, std::span(kScenarios).subspan(11, 1), kThreads);  // in place
   cpu::row_chunk_bytes = cpu::kRowChunkBytes;
 }
 
@@ -221,6 +222,7 @@ TEST_P(Parity, StreamedStores) {
   check(Shape{4099}, kScenarios, kTwoThreads);
   check(Shape{33, 1031}, kScenarios, kTwoThreads);
   check(Shape{33, 1024}, std::span(kScenarios).first(1), kTwoThreads);  // columns that begin on cache lines
+  check(Shape{69632}, std::span(kScenarios).first(1), kTwoThreads);     // and pieces of a row
   cpu::stream_bytes = cpu::kStreamBytes;
 }
 
@@ -236,6 +238,8 @@ TEST_P(Parity, HigherRanks) {
 TEST_P(Parity, FewLongRowsAndManyShortOnes) {
   check(Shape{3, 15013}, std::span(kScenarios).first(3), kThreads);
   check(Shape{15013, 3}, std::span(kScenarios).first(3), kThreads);
+  constexpr int kMoreThanRows[] = {3};
+  check(Shape{2, 40003}, std::span(kScenarios).first(1), kMoreThanRows);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Parity, testing::ValuesIn(kernel_list()),

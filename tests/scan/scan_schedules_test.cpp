@@ -9,10 +9,11 @@ namespace {
 
 using Outputs = std::vector<std::vector<std::byte>>;
 
-Outputs run(const OpCase& op_case, const Stream& stream, const PlanPreference& preference) {
+Outputs run(const OpCase& op_case, const Stream& stream, const PlanPreference& preference,
+            Layout layout = Layout::Contiguous) {
   std::vector<TestTensor> tensors;
   for (const TensorSpec& spec : op_case.tensors) {
-    tensors.emplace_back(spec.element, spec.shape, Layout::Contiguous);
+    tensors.emplace_back(spec.element, spec.shape, layout);
     if (!spec.output) fill(tensors.back(), spec, tensors.size(), op_case.unit);
   }
   const auto plan = op_case.select(stream, preference);
@@ -56,9 +57,12 @@ void check(const cpu::KernelRow& row, const std::vector<Schedule>& schedules) {
     ThreadExecutor executor(schedule.threads);
     PlanPreference preference;
     preference.max_workspace_bytes = schedule.workspace;
-    EXPECT_TRUE(same(*op_case, run(*op_case, Stream::cpu(executor), preference), expected))
-        << name_of(row) << ", " << shape[0] << " lanes, " << schedule.threads << " threads, workspace "
-        << schedule.workspace;
+    // Along rows, and with elements apart, so that lanes stand side by side.
+    for (const Layout layout : {Layout::Contiguous, Layout::Strided}) {
+      EXPECT_TRUE(same(*op_case, run(*op_case, Stream::cpu(executor), preference, layout), expected))
+          << name_of(row) << ", " << shape[0] << " lanes, " << schedule.threads << " threads, workspace "
+          << schedule.workspace << ", " << to_string(layout);
+    }
   }
 }
 

@@ -214,61 +214,55 @@ def _legend(figure: Any, grid: Any) -> None:
     figure.legend(found.values(), found.keys(), loc="outside upper center", ncol=7, columnspacing=1.3)
 
 
-def latency(results: Sequence[Result]) -> Any:
-    rows = [result for result in results if result["part"] == "small" and result["direction"] == "forward"]
+def _panels_of_ops(
+    rows: Sequence[Result],
+    shape: tuple[int, float],
+    series_of: Callable[[Sequence[Result]], dict[str, list[tuple[int, float]]]],
+    ticks: Sequence[int],
+    format_size: Callable[[float, object], str],
+    labels: tuple[str, str],
+) -> Any:
+    """A panel for each operation, with values over sizes; `shape` is the most columns and a panel's height."""
     ops = [op for op in OPS if any(result["op"] == op for result in rows)]
     if not ops:
         return None
-    figure, grid = _panels(len(ops), 4, 2.2)
+    columns, height = shape
+    figure, grid = _panels(len(ops), min(columns, len(ops)), height)
     for axes, op in zip(grid.flat, ops, strict=False):
         own = [result for result in rows if result["op"] == op]
-        _plot_series(
-            axes,
-            {
-                name: [(size // 4, y) for size, y in points]
-                for name, points in _series(own, lambda _, ms: ms * 1e3).items()
-            },
-        )
-        axes.set(xscale="log", yscale="log", title=label(op, "forward"), xticks=[1, 16, 256, 4096])
-        axes.xaxis.set_major_formatter(FuncFormatter(_number))
+        _plot_series(axes, series_of(own))
+        axes.set(xscale="log", yscale="log", title=label(op, own[0]["direction"]), xticks=ticks)
+        axes.xaxis.set_major_formatter(FuncFormatter(format_size))
         axes.yaxis.set_major_formatter(FuncFormatter(_number))
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.minorticks_off()
     for axes in grid.flat[len(ops) :]:
         axes.set_visible(False)
-    figure.supxlabel("f32 elements", fontsize=10)
-    figure.supylabel("µs a call, from Python", fontsize=10)
+    figure.supxlabel(labels[0], fontsize=10)
+    figure.supylabel(labels[1], fontsize=10)
     _legend(figure, grid)
     return figure
+
+
+def latency(results: Sequence[Result]) -> Any:
+    def microseconds(own: Sequence[Result]) -> dict[str, list[tuple[int, float]]]:
+        series = _series(own, lambda _, ms: ms * 1e3)
+        return {name: [(size // 4, y) for size, y in points] for name, points in series.items()}
+
+    rows = [result for result in results if result["part"] == "small" and result["direction"] == "forward"]
+    labels = ("f32 elements", "µs a call, from Python")
+    return _panels_of_ops(rows, (4, 2.2), microseconds, [1, 16, 256, 4096], _number, labels)
 
 
 def scaling(results: Sequence[Result]) -> Any:
-    rows = [result for result in results if result["part"] == "scaling"]
-    ops = [op for op in OPS if any(result["op"] == op for result in rows)]
-    if not ops:
-        return None
-    figure, grid = _panels(len(ops), min(3, len(ops)), 2.9)
-    for axes, op in zip(grid.flat, ops, strict=False):
-        own = [result for result in rows if result["op"] == op]
+    def gigabytes(own: Sequence[Result]) -> dict[str, list[tuple[int, float]]]:
         series = _series(own, lambda result, ms: result["bytes"] / ms * 1e-6)
         series["copy"] = [
             (size, result["bytes"] / result["copy_ms"] * 1e-6)
-            for (size, _), result in zip(_series(own, lambda _, ms: ms)["Planck"], own, strict=True)
+            for (size, _), result in zip(series["Planck"], own, strict=True)
         ]
-        _plot_series(axes, series)
-        axes.set(
-            xscale="log",
-            yscale="log",
-            title=label(op, rows[0]["direction"]),
-            xticks=[1 << 10, 1 << 20, 1 << 30],
-        )
-        axes.xaxis.set_major_formatter(FuncFormatter(_size))
-        axes.yaxis.set_major_formatter(FuncFormatter(_number))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.minorticks_off()
-    for axes in grid.flat[len(ops) :]:
-        axes.set_visible(False)
-    figure.supxlabel("size of x, f32", fontsize=10)
-    figure.supylabel("GB/s read and written", fontsize=10)
-    _legend(figure, grid)
-    return figure
+        return series
+
+    rows = [result for result in results if result["part"] == "scaling"]
+    labels = ("size of x, f32", "GB/s read and written")
+    return _panels_of_ops(rows, (3, 2.9), gigabytes, [1 << 10, 1 << 20, 1 << 30], _size, labels)

@@ -9,6 +9,9 @@ namespace {
 
 constexpr std::int64_t kMaxZeroPoint = std::int64_t{1} << 20;
 
+/// As bytes of the largest element, and with a pointer added, element indices must still fit.
+constexpr std::int64_t kMaxSpan = std::numeric_limits<std::int64_t>::max() / 32;
+
 bool is_output(Role role) noexcept { return role != Role::Input && role != Role::CarryInput; }
 bool is_carry(Role role) noexcept { return role == Role::CarryInput || role == Role::CarryOutput; }
 
@@ -27,9 +30,7 @@ bool element_span(const View& view, std::int64_t& lowest, std::int64_t& highest)
     std::int64_t& end = reach < 0 ? lowest : highest;
     overflow |= __builtin_add_overflow(end, reach, &end);
   }
-  // As bytes of the largest element, and with a pointer added, they must still fit.
-  constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max() / 32;
-  return !overflow && lowest > -kLimit && highest < kLimit;
+  return !overflow && lowest > -kMaxSpan && highest < kMaxSpan;
 }
 
 /// Dimensions > 1 sorted by |stride|: each |stride| exceeds the span of the smaller ones.
@@ -140,9 +141,11 @@ Status OperandChecks::add(const Operand& operand) noexcept {
   if ((address & (size - 1)) != 0) {  // sizes are powers of two
     return fail(Text::Misaligned, {plan_, operand.name, size, to_string(view.element)});
   }
-  std::int64_t lowest = 0;
-  std::int64_t highest = 0;
-  if (!element_span(view, lowest, highest)) {
+  std::int64_t lowest = view.offset;
+  std::int64_t highest = view.offset + elements - 1;
+  // Most views are packed: then there is little to find out.
+  const bool packed = is_packed(view) && lowest >= 0 && lowest < kMaxSpan && elements < kMaxSpan;
+  if (!packed && !element_span(view, lowest, highest)) {
     return fail(Text::SpanOverflow, {plan_, operand.name, view.shape, strides_of(view), view.offset});
   }
   if (view.capacity != kUnknownCapacity && (lowest < 0 || highest >= view.capacity)) {
@@ -150,20 +153,29 @@ Status OperandChecks::add(const Operand& operand) noexcept {
         std::max(highest + 1, lowest < 0 ? view.capacity : 0) - std::min<std::int64_t>(lowest, 0);
     return fail(Text::BufferTooSmall, {plan_, operand.name, lowest, highest, view.capacity}, needed, view.capacity);
   }
-  if (is_output(operand.role) && !injective(view)) {
+  if (!packed && is_output(operand.role) && !injective(view)) {
     return fail(Text::NotInjective, {plan_, operand.name, view.shape, strides_of(view)});
   }
 
   checked.begin = address + lowest * size;
   checked.end = address + (highest + 1) * size;
-  checked.bytes.first = address + view.offset * size;
-  checked.bytes.element_bytes = size;
-  checked.bytes.rank = view.shape.rank();
-  for (int d = 0; d < view.shape.rank(); ++d) {
-    checked.bytes.extent[d] = view.shape[d];
-    checked.bytes.stride[d] = view.shape[d] > 1 ? view.stride[d] * size : 0;
-  }
+  checked.first = address + view.offset * size;
+  checked.shape = &view.shape;
+  checked.stride = &view.stride;
   return {};
+}
+
+ByteView OperandChecks::Checked::bytes() const noexcept {
+  const std::int64_t size = size_of(element);
+  ByteView view;
+  view.first = first;
+  view.element_bytes = size;
+  view.rank = shape->rank();
+  for (int d = 0; d < view.rank; ++d) {
+    view.extent[d] = (*shape)[d];
+    view.stride[d] = (*shape)[d] > 1 ? (*stride)[d] * size : 0;
+  }
+  return view;
 }
 
 Status OperandChecks::check_overlaps() const noexcept {
@@ -175,8 +187,8 @@ Status OperandChecks::check_overlaps() const noexcept {
       if (j == i || other.empty || output.end <= other.begin || other.end <= output.begin) continue;
       const bool of_a_kind = is_carry(output.role) == is_carry(other.role);
       const bool in_place = output.role != Role::SummedOutput && !is_output(other.role) && of_a_kind &&
-                            output.element == other.element && same_view(output.bytes, other.bytes);
-      if (in_place || provably_disjoint(output.bytes, other.bytes)) continue;
+                            output.element == other.element && same_view(output.bytes(), other.bytes());
+      if (in_place || provably_disjoint(output.bytes(), other.bytes())) continue;
       const Text text = output.role == Role::SummedOutput || !of_a_kind ? Text::SummedOverlap : Text::Overlap;
       return fail(text, {plan_, output.name, other.name});
     }

@@ -64,9 +64,14 @@ class OperandChecks {
     Role role;
     ElementKind element;
     bool empty;
-    ByteView bytes;
+    std::int64_t first;  ///< address of element (0, 0, …)
     std::int64_t begin;  ///< first byte touched
     std::int64_t end;    ///< one past the last
+    const Shape* shape;
+    const std::array<std::int64_t, kMaxRank>* stride;
+
+    /// Only where two tensors come close: most never do.
+    ByteView bytes() const noexcept;
   };
   static constexpr int kMaxTensors = 8;
 

@@ -9,6 +9,26 @@ StridedLoop::StridedLoop(const Shape& shape) noexcept : rank(shape.rank()) {
   std::copy(shape.begin(), shape.end(), extent.begin());
 }
 
+StridedLoop::StridedLoop(const Shape& shape, std::initializer_list<View> views) noexcept : StridedLoop(shape) {
+  const std::int64_t n = count();
+  bool flat = n > 0;
+  for (const View& view : views) flat = flat && view.shape == shape && is_packed(view);
+  if (flat) {
+    rank = 1;
+    extent[0] = n;
+  }
+  for (const View& view : views) {
+    if (!flat) {
+      add(view);
+      continue;
+    }
+    LoopOperand& op = operand[operands++];
+    op.element_bytes = size_of(view.element);
+    op.base = static_cast<std::byte*>(const_cast<void*>(view.data)) + view.offset * op.element_bytes;
+    op.stride[0] = op.element_bytes;
+  }
+}
+
 void StridedLoop::add(const View& view) noexcept {
   LoopOperand& op = operand[operands++];
   op.element_bytes = size_of(view.element);

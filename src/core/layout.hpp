@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <type_traits>
 
 #include "planck/tensor.hpp"
@@ -33,6 +34,16 @@ struct View {
         stride(view.stride) {}
 };
 
+/// Whether a view's elements lie in order, without gaps.
+inline bool is_packed(const View& view) noexcept {
+  std::int64_t next = 1;
+  for (int d = view.shape.rank() - 1; d >= 0; --d) {
+    if (view.stride[d] != next && view.shape[d] != 1) return false;
+    next *= view.shape[d];
+  }
+  return true;
+}
+
 /// One operand of a loop, in bytes. An absent one (base null) is read as zeros and written to nowhere.
 struct LoopOperand {
   std::byte* base;
@@ -50,6 +61,9 @@ struct StridedLoop {
 
   /// A loop over `shape`, without operands.
   explicit StridedLoop(const Shape& shape) noexcept;
+  /// An elementwise loop over `shape` with these operands. Where each of them has that shape and lies in order without
+  /// gaps, it has one dimension from the start: most tensors do, and a short run should not look for what is known.
+  StridedLoop(const Shape& shape, std::initializer_list<View> views) noexcept;
 
   /// Adds a tensor whose shape broadcasts to the loop's (right-aligned; repeated dimensions get stride 0).
   void add(const View& view) noexcept;

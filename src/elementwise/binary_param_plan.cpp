@@ -96,11 +96,8 @@ struct BinaryParamParts {
 
   static void execute(const BinaryParamDescriptor& d, const PlanChoice& choice, const Stream& stream, const Workspace&,
                       const BinaryParamArgs& a) noexcept {
-    StridedLoop loop(d.shape);
-    loop.add(a.a);
-    loop.add(a.b);
-    if (a.weight) loop.add(*a.weight);
-    loop.add(a.y);
+    StridedLoop loop =
+        a.weight ? StridedLoop(d.shape, {a.a, a.b, *a.weight, a.y}) : StridedLoop(d.shape, {a.a, a.b, a.y});
     if (choice.kernel == nullptr) {
       elementwise::reference::forward(loop, d.kind, weight_of(d), d.element, d.param);
       return;
@@ -143,7 +140,7 @@ struct BinaryParamBackwardParts {
     if (a.a) PLANCK_TRY(checks.add({"a", Role::Input, *a.a, d.element, &a_shape(d)}));
     if (a.b) PLANCK_TRY(checks.add({"b", Role::Input, *a.b, d.element, &b_shape(d)}));
     PLANCK_TRY(BinaryParamParts::check_weight(kPlan, checks, d, a.weight));
-    constexpr std::string_view kNames[] = {"da", "db", "dw"};
+    static constexpr std::string_view kNames[] = {"da", "db", "dw"};
     for (const int g : {kDa, kDb, kDw}) {
       if (!gradient(a, g)) continue;
       const Shape& shape = gradient_shape(d, g);

@@ -27,7 +27,7 @@ using core::StridedLoop;
 using core::Text;
 
 std::string_view granularity_name(std::size_t index) noexcept {
-  constexpr std::string_view kNames[] = {"PerTensor", "PerChannel", "PerToken", "PerGroup"};
+  static constexpr std::string_view kNames[] = {"PerTensor", "PerChannel", "PerToken", "PerGroup"};
   return kNames[index];
 }
 

@@ -51,9 +51,9 @@ using detail::KernelRow;
 /// The rows of one family for one instruction set; empty if it was not compiled for it.
 template <class Element>
 std::span<const KernelRow> quantize_kernels(ArchSku arch) noexcept;
-std::span<const KernelRow> binary_param_kernels(ArchSku arch) noexcept;
+template <class Element>
 std::span<const KernelRow> scan_kernels(ArchSku arch) noexcept;
-std::span<const KernelRow> scan_backward_kernels(ArchSku arch) noexcept;
+std::span<const KernelRow> binary_param_kernels(ArchSku arch) noexcept;
 
 /// The row with the same identity as `like` (its span is not looked at), or null.
 const KernelRow* find_kernel(std::span<const KernelRow> rows, const KernelRow& like) noexcept;

@@ -40,7 +40,7 @@ void Lanes::save(const StateView& totals) {
   StateView to = totals;
   for (int level = kCarryLevel; level < numerics::kMaxLevels; ++level) {
     const bool open = count_[level] > 0;
-    constexpr std::byte kZero[kPartBytes] = {};
+    static constexpr std::byte kZero[kPartBytes] = {};
     for (int k = 0; k < kMaxScanParts; ++k) {
       const bool copies = open && k < kernel_.parts;
       copy_rectangle(kPartBytes, copies ? open_[level] + k * part_stride_ : kZero, 0, copies ? kPartBytes : 0,

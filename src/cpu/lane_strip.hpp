@@ -126,8 +126,8 @@ class Strip {
   void run(const Pointers& at, std::int64_t n, const Piece& piece);
 
  private:
-  static constexpr std::int64_t kStateBytes = 128 << 10;  ///< for the states of all lanes
-  static constexpr std::int64_t kMaxLanes = 1024;
+  static constexpr std::int64_t kStateBytes = 256 << 10;  ///< for the states of all lanes
+  static constexpr std::int64_t kMaxLanes = 2048;
   // A tile of lanes whose elements lie apart is turned round in scratch. Few lanes and long runs of each: processors
   // fetch only so many rows ahead.
   static constexpr std::int64_t kTileElements = 4096;

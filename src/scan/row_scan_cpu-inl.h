@@ -13,123 +13,13 @@
 
 #include "cpu/row_scan.hpp"
 #include "numerics/canonical_order.hpp"
+#include "scan/block_lanes-inl.h"
 #include "scan/scan_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::cpu::HWY_NAMESPACE {
 
 #if PLANCK_SCAN_VECTORS
-
-/// Blocks side by side, one in each lane: their elements come in as rows of eight and are turned round.
-struct BlockLanes {
-  using V = Vec<double>;
-  static constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag<double>()));
-  static constexpr int kBlock = numerics::kRadix;
-  static constexpr int kGroup = kBlock * kLanes;  ///< elements of all of them
-  static_assert(kLanes == 2 || kLanes == 4 || kLanes == 8);
-
-  /// x[s] = element s of every block. `from` is the first; with `back` the others lie before it.
-  template <class T>
-  static PLANCK_MATH void load(const std::byte* from, bool back, V* x) {
-    if (back) return load_turned<T, true>(from - (kGroup - 1) * static_cast<std::int64_t>(sizeof(T)), x);
-    load_turned<T, false>(from, x);
-  }
-  template <class T>
-  static PLANCK_MATH void store(const V* x, std::byte* to, bool back, bool streamed) {
-    if (back) return store_turned<T, true>(x, to - (kGroup - 1) * static_cast<std::int64_t>(sizeof(T)), streamed);
-    store_turned<T, false>(x, to, streamed);
-  }
-
-  static PLANCK_MATH V broadcast_last(V v) {
-    const Tag<double> d;
-    alignas(64) std::int64_t last[kLanes];
-    for (int b = 0; b < kLanes; ++b) last[b] = kLanes - 1;
-    return V(hn::TableLookupLanes(v.raw, hn::SetTableIndices(d, last)));
-  }
-  /// Every lane gets its neighbour's value, the first one `before`.
-  static PLANCK_MATH V move_up(V v, V before) {
-    const Tag<double> d;
-    alignas(64) std::int64_t neighbours[kLanes];
-    for (int b = 0; b < kLanes; ++b) neighbours[b] = (b + kLanes - 1) % kLanes;
-    const V moved(hn::TableLookupLanes(v.raw, hn::SetTableIndices(d, neighbours)));
-    return select(first_lanes(1), before, moved);
-  }
-  static PLANCK_MATH Mask<double> first_lanes(int n) {
-    return {hn::FirstN(Tag<double>(), static_cast<std::size_t>(n))};
-  }
-  static PLANCK_MATH double first(V v) { return hn::GetLane(v.raw); }
-  static PLANCK_MATH V numbers() { return V(hn::Iota(Tag<double>(), 0.0)); }
-
- private:
-  static constexpr int kRegisters = kBlock;                  ///< of a group
-  static constexpr int kRowRegisters = kRegisters / kLanes;  ///< of a block, as it lies in memory
-
-  template <class T, bool back>
-  static PLANCK_MATH void load_turned(const std::byte* from, V* x) {
-    V rows[kRegisters];
-    constexpr std::int64_t kHalf = kGroup / 2 * sizeof(T);
-    static_assert(2 * ManyLanes::kRegisters == kRegisters);
-    ManyLanes::load<T>(from, rows);
-    ManyLanes::load<T>(from + kHalf, rows + ManyLanes::kRegisters);
-    for (int c = 0; c < kRowRegisters; ++c) {
-      V tile[kLanes];
-      for (int b = 0; b < kLanes; ++b) tile[b] = rows[(back ? kLanes - 1 - b : b) * kRowRegisters + c];
-      turn(tile);
-      for (int j = 0; j < kLanes; ++j) {
-        const int step = c * kLanes + j;
-        x[back ? kBlock - 1 - step : step] = tile[j];
-      }
-    }
-  }
-  template <class T, bool back>
-  static PLANCK_MATH void store_turned(const V* x, std::byte* to, bool streamed) {
-    V rows[kRegisters];
-    constexpr std::int64_t kHalf = kGroup / 2 * sizeof(T);
-    for (int c = 0; c < kRowRegisters; ++c) {
-      V tile[kLanes];
-      for (int j = 0; j < kLanes; ++j) {
-        const int step = c * kLanes + j;
-        tile[j] = x[back ? kBlock - 1 - step : step];
-      }
-      turn(tile);
-      for (int b = 0; b < kLanes; ++b) rows[(back ? kLanes - 1 - b : b) * kRowRegisters + c] = tile[b];
-    }
-    ManyLanes::store<T>(rows, to, streamed);
-    ManyLanes::store<T>(rows + ManyLanes::kRegisters, to + kHalf, streamed);
-  }
-
-  /// A square tile, rows to columns.
-  static PLANCK_MATH void turn(V* tile) {
-    const Tag<double> d;
-    hn::Vec<Tag<double>> even[kLanes / 2];  // of two rows, their even columns side by side
-    hn::Vec<Tag<double>> odd[kLanes / 2];
-    for (int p = 0; p < kLanes / 2; ++p) {
-      even[p] = hn::InterleaveLower(d, tile[2 * p].raw, tile[2 * p + 1].raw);
-      odd[p] = hn::InterleaveUpper(d, tile[2 * p].raw, tile[2 * p + 1].raw);
-    }
-    turn_pairs(even, tile);
-    turn_pairs(odd, tile + 1);
-  }
-  /// Pair k of every register to the columns 2 k.
-  static PLANCK_MATH void turn_pairs(const hn::Vec<Tag<double>>* pairs, V* columns) {
-    const Tag<double> d;
-    if constexpr (kLanes == 2) {
-      columns[0] = V(pairs[0]);
-    } else if constexpr (kLanes == 4) {
-      columns[0] = V(hn::ConcatLowerLower(d, pairs[1], pairs[0]));
-      columns[2] = V(hn::ConcatUpperUpper(d, pairs[1], pairs[0]));
-    } else {
-      turn_halves(hn::ConcatLowerLower(d, pairs[2], pairs[0]), hn::ConcatLowerLower(d, pairs[3], pairs[1]), columns);
-      turn_halves(hn::ConcatUpperUpper(d, pairs[2], pairs[0]), hn::ConcatUpperUpper(d, pairs[3], pairs[1]),
-                  columns + 4);
-    }
-  }
-  template <class Raw>
-  static PLANCK_MATH void turn_halves(Raw a, Raw b, V* columns) {
-    columns[0] = V(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), a));
-    columns[2] = V(hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a)));
-  }
-};
 
 /// Runs along a row. Scan in this target's lanes, One in scalar ones; In and Out are tuples of what is stored.
 template <class Scan, class One, class In, class Out>
@@ -139,6 +29,7 @@ class Row {
     Fold fold;
     Progress now = begin(run, fold);
     Places at = places_of(run);
+    Places end = at;  // of the last elements
     // What is no whole group goes through scratch, and so does an edge at the end.
     const bool odd_end = run.n % kGroup != 0 || (kEdgeEnds && run.edge == ScanEdge::Last);
     const std::int64_t odd = odd_end ? (run.n - 1) % kGroup + 1 : 0;
@@ -150,27 +41,26 @@ class Row {
       const auto groups = static_cast<int>(ends ? (run.n - t + kGroup - 1) / kGroup : kBlock);
       const int whole = ends && odd > 0 ? groups - 1 : groups;
       Places to = at;
-      for (int g = 0; g < whole; ++g) {
+      for (int g = 0; g < groups; ++g) {
+        if (g == whole) {
+          end = at;
+          at = copy_in(run, end, odd, scratch);
+        }
         scan_group(run, at, t == 0 && g == 0, now, g, tile);
         advance(at);
       }
-      const Places end = at;
-      if (whole < groups) scan_group(run, copy_in(run, end, odd, scratch), t == 0 && whole == 0, now, whole, tile);
       join_blocks(groups, fold, now, tile);
       const bool begins = now.begins;
       now.begins = false;
       if (!run.writes) continue;
-      for (int g = 0; g < whole; ++g) {
+      for (int g = 0; g < groups; ++g) {
+        if (g == whole) to = scratch_places(run, end, odd, scratch);
         write_group(to, begins && g == 0, g, tile);
+        if (g == whole) copy_out(run, end, odd, to);
         advance(to);
       }
-      if (whole < groups) {
-        const Places here = scratch_places(run, end, scratch);
-        write_group(here, begins && whole == 0, whole, tile);
-        copy_out(run, end, odd, here);
-      }
     }
-    if constexpr (kLags) run.lag = BlockLanes::first(now.lag);
+    if constexpr (Traits::kLags) run.lag = BlockLanes::first(now.lag);
     if (run.total != nullptr) {
       const auto total = fold.open_total(kCarryLevel);
       for (int k = 0; k < Scan::kParts; ++k) run.total[k] = total.part[k];
@@ -185,10 +75,7 @@ class Row {
   static constexpr int kLanes = BlockLanes::kLanes;
   static constexpr int kInputs = std::tuple_size_v<In>;
   static constexpr int kOutputs = std::tuple_size_v<Out>;
-  static constexpr bool kLags = requires { Scan::kLagStart; };
-  static constexpr bool kGradient = requires(V * v, State s) { Scan::gradients(v, true, *v, s, v); };
-  static constexpr bool kBefore = requires { Scan::identity(); };
-  static constexpr bool kBegins = !kLags && requires(V * v) { Scan::begin(v); };
+  using Traits = ScanTraits<Scan, V>;
   static constexpr bool kEdgeEnds = kOutputs > kEdgeOutput;
   template <int k>
   using InOf = std::tuple_element_t<k, In>;
@@ -222,7 +109,7 @@ class Row {
   /// A tile's groups between the two times that they are gone through.
   struct Tile {
     State own[kBlock][kBlock];  ///< group by group: of each step, within its block
-    V in[kGradient ? kBlock : 1][kBlock][kInputs];
+    V in[Traits::kGradient ? kBlock : 1][kBlock][kInputs];
     V position[kBlock];                                ///< of a group's first steps
     V step;                                            ///< and from one to the next
     alignas(64) double totals[Scan::kParts][kGroup];   ///< block by block
@@ -287,7 +174,7 @@ class Row {
   static PLANCK_MATH void load(const Places& at, V (*x)[kBlock]) {
     if constexpr (k < kInputs) {
       using T = InOf<k>;
-      constexpr bool kRead = !std::is_same_v<T, Unread> && !(kBegins && k == kEdgeInput);
+      constexpr bool kRead = !std::is_same_v<T, Unread> && !(Traits::kBegins && k == kEdgeInput);
       if (!kRead || at.input[k] == nullptr) {
         for (int s = 0; s < kBlock; ++s) x[k][s] = V(0);
       } else if constexpr (kRead) {
@@ -321,10 +208,10 @@ class Row {
       position = V(static_cast<double>(now.position)) + BlockLanes::numbers() * (step * V(kBlock));
       now.position += kGroup * run.position_step;
       tile.position[g] = position;
-      if constexpr (kGradient) tile.step = step;
+      if constexpr (Traits::kGradient) tile.step = step;
     }
     V lag = now.lag;
-    if constexpr (kLags) {
+    if constexpr (Traits::kLags) {
       V last = lag;
       Scan::lift(in[kBlock - 1], &last);
       lag = BlockLanes::move_up(last, now.lag);
@@ -333,13 +220,13 @@ class Row {
     State own[kBlock];
     for (int s = 0; s < kBlock; ++s) {
       State fresh;
-      if constexpr (kLags) {
+      if constexpr (Traits::kLags) {
         fresh = Scan::lift(in[s], &lag);
       } else {
         fresh = Scan::lift(in[s], position);
         position = position + step;
       }
-      if constexpr (kBegins) {
+      if constexpr (Traits::kBegins) {
         if (s == 0 && first && run.edge_input != nullptr) {
           double edge[1];
           OneLane<double>::load<InOf<kEdgeInput>>(run.edge_input, edge);
@@ -355,7 +242,7 @@ class Row {
     if (!run.writes) return;
     for (int s = 0; s < kBlock; ++s) {
       tile.own[g][s] = own[s];
-      if constexpr (kGradient) {
+      if constexpr (Traits::kGradient) {
         for (int k = 0; k < kInputs; ++k) tile.in[g][s][k] = in[s][k];
       }
     }
@@ -419,19 +306,19 @@ class Row {
     const State* own = tile.own[g];
     V position(0);
     V step(0);
-    if constexpr (kGradient && Scan::kPositions) {
+    if constexpr (Traits::kGradient && Scan::kPositions) {
       position = tile.position[g];
       step = tile.step;
     }
     for (int s = 0; s < kBlock; ++s) {
-      if constexpr (kBefore) {
+      if constexpr (Traits::kBefore) {
         V value = s == 0 ? Scan::project(before) : Scan::project(Scan::combine(before, own[s == 0 ? 0 : s - 1]));
         if (begins) value = select(none, s == 0 ? Scan::identity() : Scan::project(own[s == 0 ? 0 : s - 1]), value);
         y[0][s] = value;
       } else {
         State prefix = Scan::combine(before, own[s]);
         if (begins) prefix = select_state(none, own[s], prefix);
-        if constexpr (kGradient) {
+        if constexpr (Traits::kGradient) {
           V out[kMaxScanOutputs];
           Scan::gradients(tile.in[g][s], true, position, prefix, out);
           for (int k = 0; k < kOutputs; ++k) y[k][s] = out[k];
@@ -445,6 +332,9 @@ class Row {
   }
 
   // ---- the last n elements, by way of scratch that has room for a group ----
+
+  /// Of a whole group only what belongs to an edge goes that way.
+  static PLANCK_MATH bool stays(std::int64_t n, bool edge) { return n == kGroup && !edge; }
 
   /// As they lie in memory: going back, the first one comes last.
   static PLANCK_MATH std::byte* first_in(Scratch& scratch, bool back, std::int64_t bytes) {
@@ -466,7 +356,7 @@ class Row {
     if constexpr (k < kInputs) {
       if constexpr (!std::is_same_v<InOf<k>, Unread>) {
         constexpr auto kBytes = static_cast<std::int64_t>(sizeof(InOf<k>));
-        if (at.input[k] != nullptr) {
+        if (at.input[k] != nullptr && !stays(n, kEdgeEnds && k == kEdgeInput)) {
           const bool back = at.input_back[k];
           std::byte* const to = first_in(scratch[k], back, kBytes);
           std::memset(scratch[k], 0, kGroup * kBytes);
@@ -477,7 +367,7 @@ class Row {
           std::byte* const last = to + (back ? -(n - 1) : n - 1) * kBytes;
           if (edge && run.edge_input != nullptr) std::memcpy(last, run.edge_input, kBytes);
           // What the last step leaves for the next is the last block's: all that follow are like it.
-          for (std::int64_t i = 1; kLags && i <= kGroup - n; ++i) {
+          for (std::int64_t i = 1; Traits::kLags && i <= kGroup - n; ++i) {
             std::memcpy(last + (back ? -i : i) * kBytes, last, kBytes);
           }
           here.input[k] = to;
@@ -488,18 +378,20 @@ class Row {
   }
 
   /// Where the last group is written.
-  static Places scratch_places(const RowRun& run, const Places& at, Scratch* scratch) {
+  static Places scratch_places(const RowRun& run, const Places& at, std::int64_t n, Scratch* scratch) {
     Places here = at;
     here.streamed = false;
-    scratch_outputs(run, scratch + kInputs, here, std::make_index_sequence<kOutputs>());
+    scratch_outputs<0>(run, n, scratch + kInputs, here);
     return here;
   }
-  template <std::size_t... k>
-  static PLANCK_MATH void scratch_outputs(const RowRun& run, Scratch* scratch, Places& here,
-                                          std::index_sequence<k...>) {
-    ((here.output[k] =
-          run.output[k] != nullptr ? first_in(scratch[k], here.output_back[k], sizeof(OutOf<k>)) : nullptr),
-     ...);
+  template <int k>
+  static PLANCK_MATH void scratch_outputs(const RowRun& run, std::int64_t n, Scratch* scratch, Places& here) {
+    if constexpr (k < kOutputs) {
+      if (run.output[k] != nullptr && !stays(n, k == kEdgeOutput)) {
+        here.output[k] = first_in(scratch[k], here.output_back[k], sizeof(OutOf<k>));
+      }
+      scratch_outputs<k + 1>(run, n, scratch, here);
+    }
   }
   static void copy_out(const RowRun& run, const Places& at, std::int64_t n, const Places& scratch) {
     copy_outputs<0>(run, at, n, scratch);
@@ -515,7 +407,7 @@ class Row {
         if (edge && k == 0 && run.edge_input == nullptr) std::memset(last, 0, kBytes);  // nothing stands before
         if (edge && k == kEdgeOutput) std::memcpy(run.output[k], last, kBytes);
         const std::int64_t low = lowest(back, n, kBytes);
-        if (k != kEdgeOutput) {
+        if (k != kEdgeOutput && !stays(n, false)) {
           std::memcpy(at.output[k] + low, scratch.output[k] + low, static_cast<std::size_t>(n * kBytes));
         }
       }

@@ -26,6 +26,18 @@ namespace planck::cpu::HWY_NAMESPACE {
 
 using scalar::Compute;
 
+/// What a scan has beside lift, combine and project; V are its lanes.
+template <class Scan, class V>
+struct ScanTraits {
+  using State = typename Scan::State;
+  static constexpr bool kLags = requires { Scan::kLagStart; };  ///< a step leaves a value for the next
+  static constexpr bool kBegins = !kLags && requires(const V* v) { Scan::begin(v); };  ///< an initial state
+  static constexpr bool kBefore = requires { Scan::identity(); };  ///< the value of what stands before an element
+  static constexpr bool kGradient = requires(V * v, State s) { Scan::gradients(v, true, *v, s, v); };
+  /// combine takes an exponential, whose exponent depends on no sum.
+  static constexpr bool kExponential = requires(V a, V b) { Scan::exponent(a, b); };
+};
+
 /// Stands for an input that a feed reads, but not the kernel itself.
 struct Unread {};
 
@@ -54,6 +66,7 @@ struct OneLane {
   }
   static PLANCK_MATH void positions(std::int64_t first, std::int64_t, V* x) { x[0] = static_cast<V>(first); }
   static PLANCK_MATH bool all_same(V a, V b) { return a == b; }
+  static PLANCK_MATH bool any(bool mask) { return mask; }
 };
 
 #if PLANCK_SCAN_VECTORS
@@ -101,6 +114,7 @@ struct ManyLanes {
     }
   }
   static PLANCK_MATH bool all_same(V a, V b) { return hn::AllTrue(Tag<double>(), ((a <= b) & (b <= a)).raw); }
+  static PLANCK_MATH bool any(Mask<double> mask) { return !hn::AllFalse(Tag<double>(), mask.raw); }
 
  private:
   static PLANCK_MATH std::int64_t half() { return static_cast<std::int64_t>(hn::Lanes(Tag<double>())); }

@@ -72,15 +72,24 @@ template <class V>
 struct LogCumsumExpScan {
   static constexpr int kParts = 2;
   static constexpr bool kPositions = false;
-  static constexpr bool kDear = true;  ///< combining takes an exponential
   static constexpr double kSlack = 24;
   using State = ScanState<V, kParts>;
   static PLANCK_MATH State lift(const V* x, V) { return {{x[0], V(1)}}; }
   static PLANCK_MATH State combine(const State& a, const State& b) {
-    const Bridge between = bridge(a, b);
-    return {{between.reference, sum(between, b)}};
+    return combine(a, b, exp(exponent(a.part[0], b.part[0])));
   }
   static PLANCK_MATH V project(const State& s) { return s.part[0] + log1p(s.part[1] - V(1)); }
+
+  // The same in steps, for kernels that take many exponentials at once: no exponent depends on a sum.
+
+  /// Of combining states with references a and b; combine below takes its exponential, e.
+  static PLANCK_MATH V exponent(V a, V b) { return select(moves(a, b), V(0) - ahead(a, b), ahead(a, b)); }
+  static PLANCK_MATH V exponential(V exponent) { return exp(exponent); }
+  static PLANCK_MATH V ahead(V a, V b) { return exponent_between(b, a); }
+  /// Whether b becomes the common reference. NaN does not; it reaches the sum through the exponential and stays there.
+  static PLANCK_MATH auto moves(V a, V b) { return V(kSlack) < ahead(a, b); }
+  static PLANCK_MATH V reference(V a, V b) { return select(moves(a, b), b, a); }
+  static PLANCK_MATH State combine(const State& a, const State& b, V e) { return join(bridge(a, b.part[0], e), b); }
 
   /// What combining a with any b of the same reference shares.
   struct Bridge {
@@ -88,19 +97,13 @@ struct LogCumsumExpScan {
     V left;    ///< a's sum, to the common reference
     V factor;  ///< that takes b's sum there
   };
-  static PLANCK_MATH Bridge bridge(const State& a, const State& b) {
-    const V ahead = exponent_between(b.part[0], a.part[0]);
-    // NaN is not ahead; it reaches the sum through the exponential and stays there.
-    const auto moves = V(kSlack) < ahead;
-    const V e = exp(select(moves, V(0) - ahead, ahead));
-    return {select(moves, b.part[0], a.part[0]), a.part[1] * select(moves, e, V(1)), select(moves, V(1), e)};
+  static PLANCK_MATH Bridge bridge(const State& a, V b, V e) {
+    const auto moved = moves(a.part[0], b);
+    return {select(moved, b, a.part[0]), a.part[1] * select(moved, e, V(1)), select(moved, V(1), e)};
   }
-  static PLANCK_MATH V project(const Bridge& between, const State& b) {
-    return between.reference + log1p(sum(between, b) - V(1));
+  static PLANCK_MATH State join(const Bridge& between, const State& b) {
+    return {{between.reference, between.left + b.part[1] * between.factor}};
   }
-
- private:
-  static PLANCK_MATH V sum(const Bridge& between, const State& b) { return between.left + b.part[1] * between.factor; }
 };
 
 /// Inputs a, b and perhaps the state before the first element. The map h -> a*h + b of a run of elements; its value is
@@ -171,15 +174,27 @@ template <class V>
 struct LogCumsumExpGradient {
   static constexpr int kParts = 2;
   static constexpr bool kPositions = false;
-  static constexpr bool kDear = true;
   using State = ScanState<V, kParts>;
   static PLANCK_MATH State lift(const V* in, V) { return {{in[2], in[0]}}; }
   static PLANCK_MATH State combine(const State& l, const State& r) {
-    return {{r.part[0], r.part[1] + exp(exponent_between(r.part[0], l.part[0])) * l.part[1]}};
+    return combine(l, r, exp(exponent(l.part[0], r.part[0])));
   }
   static PLANCK_MATH void gradients(const V* in, bool, V, const State& s, V* out) {
+    out[0] = gradient(in, exp(gradient_exponent(in)), s);
+  }
+
+  // In steps, as above.
+
+  static PLANCK_MATH V exponent(V l, V r) { return exponent_between(r, l); }
+  static PLANCK_MATH V exponential(V exponent) { return exp(exponent); }
+  static PLANCK_MATH V reference(V, V r) { return r; }
+  static PLANCK_MATH State combine(const State& l, const State& r, V e) {
+    return {{r.part[0], r.part[1] + e * l.part[1]}};
+  }
+  static PLANCK_MATH V gradient_exponent(const V* in) { return exponent_between(in[1], in[2]); }
+  static PLANCK_MATH V gradient(const V* in, V e, const State& s) {
     const V lowest(-std::numeric_limits<double>::infinity());
-    out[0] = select(in[2] <= lowest, V(0), exp(exponent_between(in[1], in[2])) * s.part[1]);
+    return select(in[2] <= lowest, V(0), e * s.part[1]);
   }
 };
 

@@ -92,7 +92,7 @@ Result<PlanChoice> select_scan(std::string_view plan, const Problem& p, bool bac
                                const PlanPreference& preference) noexcept {
   core::KernelRequest request;
   request.plan = plan;
-  request.rows = backward ? cpu::scan_backward_kernels : cpu::scan_kernels;
+  scan::with_element(p.key.element, [&]<class T>(T) { request.rows = cpu::scan_kernels<T>; });
   request.kernel = scan::kernel_row(p.key, nullptr, backward);
   const std::int64_t length = p.shape[p.axis];
   const std::int64_t lanes = length == 0 ? 0 : core::numel(p.shape) / length;

@@ -232,7 +232,7 @@ TEST_P(ScanGradients, OverwriteWhatTheyAreMadeOf) {
 }
 
 TEST_P(ScanGradients, OfLinearRecurrencesOverwriteWhatTheyAreMadeOf) {
-  for (const std::int64_t n : {1, 30, 5000}) {
+  for (const std::int64_t n : {1, 30, 64, 5000, 100003}) {
     const LinearRecurrenceDescriptor d{{n}, 0, false, ElementKind::F64, false};
     const auto size = static_cast<std::size_t>(n);
     const std::vector<double> dh = wave(size, 0.5);
@@ -291,6 +291,38 @@ TEST_P(ScanGradients, OfLinearRecurrencesAgreeWithDifferences) {
         }
         EXPECT_NEAR(gradient[which][i], (loss[0] - loss[1]) / 2e-6, 1e-7)
             << which << " at " << i << " reverse " << reverse;
+      }
+    }
+  }
+}
+
+TEST_P(ScanGradients, OfLinearRecurrencesAreTheSameAloneAndTogether) {
+  for (const Shape& shape : {Shape{2, 17}, Shape{3, 128}, Shape{1, 4096}, Shape{1, 100003}}) {
+    const Shape start_shape{shape[0], 1};
+    const auto size = static_cast<std::size_t>(shape[0] * shape[1]);
+    const auto lanes = static_cast<std::size_t>(shape[0]);
+    const std::vector<double> dh = wave(size, 0.5);
+    const std::vector<double> a = wave(size, 0.1);
+    const std::vector<double> h = wave(size, 0.9);
+    const std::vector<double> start = wave(lanes, 0.3);
+    for (const bool initial : {false, true}) {
+      const LinearRecurrenceDescriptor d{shape, 1, false, ElementKind::F64, initial};
+      LinearRecurrenceBackwardArgs args{view(dh, shape), view(a, shape), view(h, shape), {}, {}, {}, {}};
+      if (initial) args.initial = view(start, start_shape);
+      std::vector<double> together[] = {std::vector<double>(size), std::vector<double>(size),
+                                        std::vector<double>(lanes)};
+      LinearRecurrenceBackwardArgs all = args;
+      all.da = view(together[0], shape);
+      all.db = view(together[1], shape);
+      if (initial) all.d_initial = view(together[2], start_shape);
+      run<LinearRecurrenceBackwardOp>(preference(), d, all);
+      for (int which = 0; which < (initial ? 3 : 2); ++which) {
+        std::vector<double> alone(together[which].size(), -7.0);
+        LinearRecurrenceBackwardArgs one = args;
+        std::optional<AnyTensorMut>& wanted = which == 0 ? one.da : which == 1 ? one.db : one.d_initial;
+        wanted = view(alone, which == 2 ? start_shape : shape);
+        run<LinearRecurrenceBackwardOp>(preference(), d, one);
+        EXPECT_EQ(alone, together[which]) << which << ", rows of " << shape[1] << ", initial " << initial;
       }
     }
   }

@@ -88,6 +88,22 @@ TEST(ScanSchedules, FeedsInTheWorkspace) {
   }
 }
 
+/// A row whose feed has as many states as the stack holds, and one more: then they need workspace. The reference would
+/// take minutes; lanes with elements apart go another way.
+TEST(ScanSchedules, RowsWithManyFeedStates) {
+  for (const auto& row : rows(ElementKind::F32)) {
+    if (!row.backward || row.op != static_cast<std::int32_t>(ScanKind::Cumprod)) continue;
+    for (const std::int64_t n : {4194304, 4194305}) {
+      const OpCase op_case = make_case(row, {1, n});
+      const Outputs expected = run(op_case, Stream::cpu(1), {}, Layout::Strided);
+      for (const int threads : {1, 3}) {
+        ThreadExecutor executor(threads);
+        EXPECT_TRUE(same(op_case, run(op_case, Stream::cpu(executor), {}), expected)) << n << ", " << threads;
+      }
+    }
+  }
+}
+
 /// Whichever thread is faster, every run gives the same bits.
 TEST(ScanSchedules, TenRunsOnTwoThreadsGiveTheSameBits) {
   ThreadExecutor executor(2);

@@ -1,16 +1,21 @@
-// The scans' vector kernels, compiled once per target.
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "scan/scan_cpu.cpp"
-// clang-format off
-#include <hwy/foreach_target.h>
+// The kernels of the scans, element by element. Re-included once per target.
+#if defined(PLANCK_SCAN_SCAN_FORWARD_CPU_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_SCAN_SCAN_FORWARD_CPU_INL_H_
+#undef PLANCK_SCAN_SCAN_FORWARD_CPU_INL_H_
+#else
+#define PLANCK_SCAN_SCAN_FORWARD_CPU_INL_H_
+#endif
+
 #include <hwy/highway.h>
-// clang-format on
+
+#include <array>
+#include <tuple>
 
 #include "scan/scan_cpu-inl.h"
+#include "scan/scan_ops.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::cpu::HWY_NAMESPACE {
-namespace {
 
 template <bool largest, bool last, bool positions>
 struct ExtremumOf {
@@ -24,11 +29,8 @@ using scan::Accumulator;
 using scan::Comparable;
 using scan::ScanKey;
 
-template <class ScanOf, class V, class In, class Out>
-constexpr LaneScanKernel kKernel = Lanes<ScanOf, V, In, Out>::kernel();
-
 template <class ScanOf, class T>
-constexpr KernelRow row(ScanKind kind) {
+constexpr KernelRow forward_row(ScanKind kind) {
   return scan::kernel_row({.kind = kind, .element = element_of<T>},
                           &kKernel<ScanOf, Accumulator<T>, std::tuple<T>, std::tuple<T>>);
 }
@@ -56,34 +58,19 @@ constexpr std::array<KernelRow, 3> extremum_rows() {
 
 /// What every element has.
 template <class T>
-constexpr auto common_rows() {
-  return join(std::array{row<CumsumScanOf, T>(ScanKind::Cumsum), row<CumprodScanOf, T>(ScanKind::Cumprod)},
-              extremum_rows<true, ScanTies::First, T>(), extremum_rows<true, ScanTies::Last, T>(),
-              extremum_rows<false, ScanTies::First, T>(), extremum_rows<false, ScanTies::Last, T>());
+constexpr auto forward_rows_of_all() {
+  return join(
+      std::array{forward_row<CumsumScanOf, T>(ScanKind::Cumsum), forward_row<CumprodScanOf, T>(ScanKind::Cumprod)},
+      extremum_rows<true, ScanTies::First, T>(), extremum_rows<true, ScanTies::Last, T>(),
+      extremum_rows<false, ScanTies::First, T>(), extremum_rows<false, ScanTies::Last, T>());
 }
 template <class T>
-constexpr auto float_rows() {
-  return join(common_rows<T>(), std::array{row<LogCumsumExpScanOf, T>(ScanKind::LogCumsumExp), recurrence_row<T>(false),
-                                           recurrence_row<T>(true)});
+constexpr auto forward_rows_of_floats() {
+  return join(forward_rows_of_all<T>(), std::array{forward_row<LogCumsumExpScanOf, T>(ScanKind::LogCumsumExp),
+                                                   recurrence_row<T>(false), recurrence_row<T>(true)});
 }
 
-constexpr auto kRows = join(float_rows<float>(), float_rows<double>(), float_rows<f16>(), float_rows<bf16>(),
-                            common_rows<std::int32_t>(), common_rows<std::int64_t>());
-
-}  // namespace
 }  // namespace planck::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-namespace planck::cpu {
-struct ScanFamily;
-template <>
-struct TargetRows<ScanFamily, HWY_TARGET> {
-  static std::span<const KernelRow> get() { return HWY_NAMESPACE::kRows; }
-};
-}  // namespace planck::cpu
-
-#if HWY_ONCE
-namespace planck::cpu {
-std::span<const KernelRow> scan_kernels(ArchSku arch) noexcept { return rows_of<ScanFamily>(arch); }
-}  // namespace planck::cpu
 #endif

@@ -142,10 +142,12 @@ Status OperandChecks::add(const Operand& operand) noexcept {
     return fail(Text::Misaligned, {plan_, operand.name, size, to_string(view.element)});
   }
   std::int64_t lowest = view.offset;
-  std::int64_t highest = view.offset + elements - 1;
+  std::int64_t highest = view.offset;
   // Most views are packed: then there is little to find out.
-  const bool packed = is_packed(view) && lowest >= 0 && lowest < kMaxSpan && elements < kMaxSpan;
-  if (!packed && !element_span(view, lowest, highest)) {
+  const bool packed = is_packed(view) && view.offset >= 0 && view.offset <= kMaxSpan - elements;
+  if (packed) {
+    highest += elements - 1;
+  } else if (!element_span(view, lowest, highest)) {
     return fail(Text::SpanOverflow, {plan_, operand.name, view.shape, strides_of(view), view.offset});
   }
   if (view.capacity != kUnknownCapacity && (lowest < 0 || highest >= view.capacity)) {

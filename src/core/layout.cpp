@@ -4,6 +4,18 @@
 #include <cstdlib>
 
 namespace planck::core {
+namespace {
+
+/// At the start of the view's buffer, without strides.
+LoopOperand& next_operand(StridedLoop& loop, const View& view) noexcept {
+  LoopOperand& op = loop.operand[loop.operands++];
+  op.element_bytes = size_of(view.element);
+  // Inputs travel as bytes too; the kernels' types keep them read-only.
+  op.base = static_cast<std::byte*>(const_cast<void*>(view.data));
+  return op;
+}
+
+}  // namespace
 
 StridedLoop::StridedLoop(const Shape& shape) noexcept : rank(shape.rank()) {
   std::copy(shape.begin(), shape.end(), extent.begin());
@@ -22,18 +34,14 @@ StridedLoop::StridedLoop(const Shape& shape, std::initializer_list<View> views) 
       add(view);
       continue;
     }
-    LoopOperand& op = operand[operands++];
-    op.element_bytes = size_of(view.element);
-    op.base = static_cast<std::byte*>(const_cast<void*>(view.data)) + view.offset * op.element_bytes;
+    LoopOperand& op = next_operand(*this, view);
+    op.base += view.offset * op.element_bytes;
     op.stride[0] = op.element_bytes;
   }
 }
 
 void StridedLoop::add(const View& view) noexcept {
-  LoopOperand& op = operand[operands++];
-  op.element_bytes = size_of(view.element);
-  // Inputs travel as bytes too; the kernels' types keep them read-only.
-  op.base = static_cast<std::byte*>(const_cast<void*>(view.data));
+  LoopOperand& op = next_operand(*this, view);
   // Nobody has checked an empty view's offset and strides, and no element is reached through them.
   if (std::find(view.shape.begin(), view.shape.end(), 0) != view.shape.end()) {
     std::fill_n(op.stride.begin(), rank, 0);

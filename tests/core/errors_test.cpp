@@ -419,6 +419,24 @@ TEST(Errors, MessagesNameArgumentAndValues) {
             "FakeQuantizePerGroupPlan: axis = 2 is not an axis of shape = [2, 4]");
 }
 
+TEST(Errors, OffsetsBeyondAnyBufferAreNoSpans) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::regex span_overflow = pattern_of(core::entry(Text::SpanOverflow).text);
+  const auto at = [](std::int64_t offset, std::int64_t stride) {
+    return run_fake({8}, [=](auto& a) {
+      a.input.offset = offset;
+      a.input.stride[0] = stride;
+    });
+  };
+  // Side by side and apart: the last element's index reaches kMost / 32, or leaves 64 bits.
+  for (const std::int64_t stride : {1, 2}) {
+    for (const std::int64_t offset : {kMost / 32 - 7 * stride, kMost - 7 * stride, kMost, -kMost / 32}) {
+      EXPECT_TRUE(std::regex_match(at(offset, stride).message, span_overflow)) << offset << ", " << stride;
+    }
+    EXPECT_FALSE(std::regex_match(at(kMost / 32 - 7 * stride - 1, stride).message, span_overflow)) << stride;
+  }
+}
+
 TEST(Errors, CountsAreReal) {
   const auto plan = FakeQuantizePlan<>::select(kCpu, fake());
   Floats x;

@@ -1,8 +1,8 @@
 // What every operation's three functions have in common, so that a plan file holds only what is its own.
 //
 // An operation X writes a struct XParts with `name` (the plan's, for messages), `select` (its checks and its request
-// to the kernel list), `check` (its tensors and scalars), `check_contents` (what tensors hold, if that matters) and
-// `execute` (the work).
+// to the kernel list), `check` (its tensors and scalars), `check_contents` (what tensors hold, if that matters),
+// `execute` (the work on the CPU) and `launch` (the same through a device's entry points).
 #pragma once
 
 #include "core/checks.hpp"
@@ -29,6 +29,9 @@ Status run(const Descriptor& descriptor, const detail::PlanChoice& choice, const
   OperandChecks checks(plan);
   PLANCK_TRY(Parts::check(checks, descriptor, args));
   PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
+  if (choice.backend != nullptr) {
+    return Parts::launch(*choice.backend, {plan, stream.native(), workspace}, descriptor, args);
+  }
   if constexpr (requires { Parts::check_contents(descriptor, args); }) {
     PLANCK_TRY(Parts::check_contents(descriptor, args));
   }

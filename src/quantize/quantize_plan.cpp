@@ -1,5 +1,6 @@
 // The quantise family's plans. Six operations become one Problem (what) and one set of Operands (this run's tensors);
 // checks, the choice of a kernel and the work are written once over these.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -185,6 +186,8 @@ Operands operands_of(const Problem& p, const FakeQuantizeBackwardArgs& a) {
 
 // ---- select ----
 
+std::size_t device_sums_workspace(const core::DeviceBackend& backend, const Problem& p) noexcept;
+
 Status check_codes(const Problem& p) noexcept {
   if (!quantize::reads_floats(p.formula)) return {};
   const bool fake = p.formula == Formula::FakeQuantize || p.formula == Formula::FakeQuantizeBackward;
@@ -216,7 +219,9 @@ Result<PlanChoice> select(const Problem& p, const Stream& stream, const PlanPref
   if (p.learnable) {
     request.term_kernel =
         quantize::kernel_row(p.formula, p.element, std::nullopt, quantize::variant_of(p.form, operands), true);
-    request.workspace_bytes = cpu::reduce_workspace(core::numel(p.shape), 2 * size_of(p.element));
+    const core::DeviceBackend* const device = core::device_backend(stream);
+    request.workspace_bytes = device != nullptr ? device_sums_workspace(*device, p)
+                                                : cpu::reduce_workspace(core::numel(p.shape), 2 * size_of(p.element));
   }
   request.precision = core::precision_of(p.element, p.learnable);
   Result<PlanChoice> choice = core::choose_kernel(request, stream, preference);
@@ -457,6 +462,54 @@ void execute(const Problem& p, const PlanChoice& choice, const Stream& stream, c
   if (o.output != nullptr) run_elementwise(p, choice, stream, o, numbers);
 }
 
+// ---- the same on a device ----
+
+/// What the sums of a learnable backward pass need for any strides.
+std::size_t device_sums_workspace(const core::DeviceBackend& backend, const Problem& p) noexcept {
+  const AnyTensorMut sum = core::sum_of_shape(qparams_shape(p.shape, p.granularity), p.scale_element);
+  std::size_t bytes = 0;
+  const SegmentSpace space(p.shape, p.granularity);
+  space.for_each_part([&](StridedLoop& loop, int part) {
+    space.add_qparams(loop, part, sum);
+    bytes = std::max(bytes, backend.sums_workspace(core::sum_shape(loop), 2));
+  });
+  return bytes;
+}
+
+Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const Problem& p,
+              const Operands& o) noexcept {
+  const bool sums = o.d_scale != nullptr || o.d_zero_point != nullptr;
+  if (sums && core::numel(qparams_shape(p.shape, p.granularity)) == 0) return {};
+  const AnyTensorRef* const zero_points = o.zero_point != nullptr ? o.zero_point->tensor() : nullptr;
+  core::DeviceQuantize job{{p.formula, p.element, p.codes,
+                            o.scale.tensor() != nullptr ? p.scale_element : compute_of(p.element), p.form, p.q_min,
+                            p.q_max}};
+  job.scale = o.scale.number();
+  if (o.zero_point != nullptr) job.zero_point = o.zero_point->number();
+  const SegmentSpace space(p.shape, p.granularity);
+  Status status;
+  space.for_each_part([&](StridedLoop& loop, int part) {
+    if (!status) return;
+    const auto add_qparams = [&](const auto* view, ElementKind element) {
+      view != nullptr ? space.add_qparams(loop, part, *view) : loop.add_absent(element);
+    };
+    add_inputs(loop, part, space, o);
+    add_qparams(o.scale.tensor(), p.scale_element);
+    add_qparams(zero_points, ElementKind::S32);
+    o.output != nullptr ? space.add(loop, part, *o.output) : loop.add_absent(p.element);
+    job.sums = {0, {}, p.scale_element, o.grad_factor};
+    const auto add_sum = [&](const AnyTensorMut* to, int term) {
+      if (to == nullptr) return;
+      space.add_qparams(loop, part, *to);
+      job.sums.term[job.sums.count++] = term;
+    };
+    add_sum(o.d_scale, quantize::kDScale);
+    add_sum(o.d_zero_point, quantize::kDZeroPoint);
+    status = backend.quantize(run, job, loop);
+  });
+  return status;
+}
+
 /// One operation of the family, in the form of core/plan_parts.hpp.
 template <class Op, Formula formula>
 struct FamilyParts {
@@ -491,6 +544,12 @@ struct FamilyParts {
                       const Args& a) noexcept {
     const Problem p = problem_of(formula, d);
     planck::execute(p, choice, stream, workspace, operands_of(p, a));
+  }
+
+  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const Descriptor& d,
+                       const Args& a) noexcept {
+    const Problem p = problem_of(formula, d);
+    return planck::launch(backend, run, p, operands_of(p, a));
   }
 };
 

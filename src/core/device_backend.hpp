@@ -117,7 +117,7 @@ struct DeviceBackend {
 /// The CUDA library's table, or null where it is not loaded.
 const DeviceBackend* cuda_backend() noexcept;
 
-/// Called by the CUDA library when it is loaded.
-PLANCK_API void register_cuda_backend(const DeviceBackend& backend) noexcept;
+/// Called by the CUDA library when it is loaded; null takes it away again.
+PLANCK_API void register_cuda_backend(const DeviceBackend* backend) noexcept;
 
 }  // namespace planck::core

@@ -118,8 +118,8 @@ Status choose_on_device(const KernelRequest& request, const PlanPreference& pref
 }  // namespace
 
 const DeviceBackend* cuda_backend() noexcept { return registered_cuda.load(std::memory_order_acquire); }
-void register_cuda_backend(const DeviceBackend& backend) noexcept {
-  registered_cuda.store(&backend, std::memory_order_release);
+void register_cuda_backend(const DeviceBackend* backend) noexcept {
+  registered_cuda.store(backend, std::memory_order_release);
 }
 const DeviceBackend* device_backend(const Stream& stream) noexcept { return backend_of(stream.device()); }
 

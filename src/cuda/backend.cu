@@ -30,7 +30,7 @@ constexpr core::DeviceBackend kBackend{
 
 /// Loading the library is enough for plans to find it.
 const bool registered = [] {
-  core::register_cuda_backend(kBackend);
+  core::register_cuda_backend(&kBackend);
   return true;
 }();
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/plan_parts.hpp"
+#include "core/small_operands.hpp"
 #include "cpu/elementwise.hpp"
 #include "cpu/reduce.hpp"
 #include "elementwise/binary_param_ops.hpp"
@@ -103,6 +104,19 @@ struct BinaryParamParts {
     }
     if (!weight) return {};
     return checks.add({"weight", Role::Input, *weight, d.element, &*d.weight_shape});
+  }
+
+  static bool run_small(const BinaryParamDescriptor& d, const cpu::KernelRow& kernel,
+                        const BinaryParamArgs& a) noexcept {
+    core::SmallOperands operands(d.shape);
+    if (!operands.has_work() || d.weight_shape.has_value() != a.weight.has_value()) return false;
+    // What broadcasts has another shape than d.shape, or is refused for it.
+    if (!operands.add_input(a.a, d.element) || a.a.shape != a_shape(d)) return false;
+    if (!operands.add_input(a.b, d.element) || a.b.shape != b_shape(d)) return false;
+    if (a.weight && (!operands.add_input(*a.weight, d.element) || a.weight->shape != *d.weight_shape)) return false;
+    if (!operands.add_output(a.y, d.element)) return false;
+    with_params(d, [&](const auto& params) { kernel.span(&params, operands.data(), operands.elements(), 0); });
+    return true;
   }
 
   static Status check(OperandChecks& checks, const BinaryParamDescriptor& d, const BinaryParamArgs& a) noexcept {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/plan_parts.hpp"
+#include "core/small_operands.hpp"
 #include "cpu/elementwise.hpp"
 #include "cpu/reduce.hpp"
 #include "numerics/dispatch.hpp"
@@ -510,6 +511,28 @@ Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, co
   return status;
 }
 
+/// Numbers for scale and zero point, and tensors as most are: no loop to describe, and nothing to share among threads.
+[[gnu::always_inline]] inline bool run_small(const Problem& p, const cpu::KernelRow& kernel,
+                                             const Operands& o) noexcept {
+  core::SmallOperands operands(p.shape);
+  if (!operands.has_work() || !p.per_tensor() || o.output == nullptr || o.d_scale != nullptr ||
+      o.d_zero_point != nullptr || o.scale.tensor() != nullptr) {
+    return false;
+  }
+  if (o.zero_point != nullptr && o.zero_point->tensor() != nullptr) return false;
+  const std::int64_t zero_point = o.zero_point != nullptr ? o.zero_point->number() : 0;
+  if (!p.trusted && !(core::is_scale(o.scale.number(), compute_of(p.element)) && core::is_zero_point(zero_point))) {
+    return false;
+  }
+  for (int i = 0; i < o.input_count; ++i) {
+    if (!operands.add_input(*o.inputs[i].view, o.inputs[i].element)) return false;
+  }
+  if (!operands.add_output(*o.output, o.output_element)) return false;
+  with_params(p, o.scale.number(), zero_point,
+              [&](const auto& params) { kernel.span(&params, operands.data(), operands.elements(), 0); });
+  return true;
+}
+
 /// One operation of the family, in the form of core/plan_parts.hpp.
 template <class Op, Formula formula>
 struct FamilyParts {
@@ -525,6 +548,11 @@ struct FamilyParts {
       PLANCK_TRY(core::check_type_parameter(name(d), "output_element", expected, 1, d.output_element));
     }
     return planck::select(problem_of(formula, d), stream, preference);
+  }
+
+  static bool run_small(const Descriptor& d, const cpu::KernelRow& kernel, const Args& a) noexcept {
+    const Problem p = problem_of(formula, d);
+    return planck::run_small(p, kernel, operands_of(p, a));
   }
 
   static Status check(OperandChecks& checks, const Descriptor& d, const Args& a) noexcept {

@@ -6,9 +6,11 @@
 
 #include "core/plan_parts.hpp"
 #include "core/reference_loop.hpp"
+#include "core/small_operands.hpp"
 #include "core/workspace.hpp"
 #include "cpu/lane_scan.hpp"
 #include "cpu/parallel.hpp"
+#include "cpu/row_scan.hpp"
 #include "numerics/storage.hpp"
 #include "scan/scan_carry.hpp"
 #include "scan/scan_ops.hpp"
@@ -355,6 +357,29 @@ struct ScanParts {
     PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
     PLANCK_TRY(check_descriptor(kPlan, d, false));
     return select_scan(kPlan, problem_of(d), false, stream, preference);
+  }
+
+  /// One short row, from x to y alone.
+  static bool run_small(const ScanDescriptor& d, const cpu::KernelRow& kernel, const ScanArgs& a) noexcept {
+    core::SmallOperands operands(d.input_shape);
+    const std::int64_t n = operands.elements();
+    if (!operands.has_work() || d.input_shape[front_axis(d.scan_axis, d.input_shape)] != n || d.exclusive ||
+        d.index_element || a.indices || a.carry_in || a.carry_out || kernel.scan->row == nullptr) {
+      return false;
+    }
+    if (!operands.add_input(a.x, d.element) || !operands.add_output(a.y, d.element)) return false;
+    const std::int64_t first = d.reverse ? (n - 1) * size_of(d.element) : 0;
+    cpu::RowRun run{};
+    run.input[0] = static_cast<const std::byte*>(operands.data()[0]) + first;
+    run.output[0] = static_cast<std::byte*>(operands.data()[1]) + first;
+    run.input_back[0] = run.output_back[0] = d.reverse;
+    run.n = n;
+    run.position = d.reverse ? n - 1 : 0;
+    run.position_step = d.reverse ? -1 : 1;
+    run.lag = kernel.scan->lag_start;
+    run.writes = true;
+    kernel.scan->row(run);
+    return true;
   }
 
   static Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanArgs& a) noexcept {

@@ -30,6 +30,8 @@ struct PartialOp {
   static constexpr int kTensors = kMaxSumOutputs;
   static constexpr int kParams = 0;
   static constexpr int kOutputs = kMaxSumOutputs;
+  static constexpr int kStored = 0;
+  static constexpr int kFirstSummed = 0;
   struct State {};
   __device__ __forceinline__ State state(const double (&)[1]) const { return {}; }
   __device__ __forceinline__ void operator()(const State&, const double (&in)[kTensors],

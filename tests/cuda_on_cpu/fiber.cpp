@@ -5,13 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#if PLANCK_FIBER_ASAN
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
-#if defined(PLANCK_FIBER_TSAN)
-#include <sanitizer/tsan_interface.h>
-#endif
+#include "cuda_on_cpu/sanitizers.hpp"
 
 namespace cuda_on_cpu {
 namespace {
@@ -20,9 +14,10 @@ using boost::context::detail::jump_fcontext;
 using boost::context::detail::make_fcontext;
 using boost::context::detail::transfer_t;
 
-// Instrumented frames are large. Pages that are never touched cost nothing; the first one is a wall.
+// Instrumented frames are large. Pages that are never touched cost nothing; the lowest one is a wall.
 constexpr std::size_t kStackBytes = 256 << 10;
 constexpr std::size_t kWallBytes = 4096;
+constexpr unsigned kOrdersNothing = 1;  // __tsan_switch_to_fiber_no_sync
 
 }  // namespace
 
@@ -34,75 +29,40 @@ Fiber::Fiber() {
     std::abort();
   }
   stack_ = static_cast<std::byte*>(memory);
-#if defined(PLANCK_FIBER_TSAN)
-  race_fiber_ = __tsan_create_fiber(0);
-#endif
+  if (__tsan_create_fiber != nullptr) race_fiber_ = __tsan_create_fiber(0);
 }
 
-Fiber::~Fiber() {
-#if defined(PLANCK_FIBER_TSAN)
-  __tsan_destroy_fiber(race_fiber_);
-#endif
-  munmap(stack_, kStackBytes);
-}
+Fiber::~Fiber() { munmap(stack_, kStackBytes); }
 
-void Fiber::start(void (*body)(void*), void* argument) {
+void Fiber::start(Body body, void* argument) {
   body_ = body;
   argument_ = argument;
-  kept_ = nullptr;
-#if PLANCK_FIBER_ASAN
-  // A thread that was left behind by a failed launch leaves the marks of its variables.
-  if (context_ != nullptr) __asan_unpoison_memory_region(stack_ + kWallBytes, kStackBytes - kWallBytes);
-#endif
+  // A body that was given up leaves AddressSanitizer's marks around its variables.
+  if (__asan_unpoison_memory_region != nullptr) {
+    auto* const bottom = static_cast<std::byte*>(context_ != nullptr ? context_ : stack_ + kStackBytes);
+    __asan_unpoison_memory_region(bottom, static_cast<std::size_t>(stack_ + kStackBytes - bottom));
+  }
   context_ = make_fcontext(stack_ + kStackBytes, kStackBytes - kWallBytes, &Fiber::enter);
 }
 
 void Fiber::enter(transfer_t from) {
   auto* const fiber = static_cast<Fiber*>(from.data);
   fiber->scheduler_ = from.fctx;
-  fiber->arrived(nullptr);
   fiber->body_(fiber->argument_);
   std::abort();
 }
 
-/// The fiber's side of a switch to it.
-void Fiber::arrived([[maybe_unused]] void* kept) {
-#if PLANCK_FIBER_ASAN
-  __sanitizer_finish_switch_fiber(kept, &scheduler_stack_, &scheduler_stack_bytes_);
-#endif
-}
-
 void Fiber::resume() {
-#if PLANCK_FIBER_ASAN
-  void* kept = nullptr;
-  __sanitizer_start_switch_fiber(&kept, stack_ + kWallBytes, kStackBytes - kWallBytes);
-#endif
-#if defined(PLANCK_FIBER_TSAN)
-  race_scheduler_ = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(race_fiber_, __tsan_switch_to_fiber_no_sync);
-#endif
+  if (race_fiber_ != nullptr) {
+    race_scheduler_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(race_fiber_, kOrdersNothing);
+  }
   context_ = jump_fcontext(context_, this).fctx;
-#if PLANCK_FIBER_ASAN
-  __sanitizer_finish_switch_fiber(kept, nullptr, nullptr);
-#endif
 }
 
-void Fiber::leave([[maybe_unused]] bool for_good) {
-#if PLANCK_FIBER_ASAN
-  __sanitizer_start_switch_fiber(for_good ? nullptr : &kept_, scheduler_stack_, scheduler_stack_bytes_);
-#endif
-#if defined(PLANCK_FIBER_TSAN)
-  __tsan_switch_to_fiber(race_scheduler_, __tsan_switch_to_fiber_no_sync);
-#endif
+void Fiber::suspend() {
+  if (race_fiber_ != nullptr) __tsan_switch_to_fiber(race_scheduler_, kOrdersNothing);
   scheduler_ = jump_fcontext(scheduler_, nullptr).fctx;
-  arrived(kept_);
-}
-
-void Fiber::suspend() { leave(false); }
-
-void Fiber::finish() {
-  leave(true);
-  std::abort();
 }
 
 }  // namespace cuda_on_cpu

@@ -11,15 +11,8 @@
 #include <vector>
 
 #include "cuda_on_cpu/fiber.hpp"
+#include "cuda_on_cpu/sanitizers.hpp"
 #include "cuda_on_cpu/shared_memory.hpp"
-
-#if defined(PLANCK_FIBER_TSAN)
-#include <sanitizer/tsan_interface.h>
-#else
-// What is written before a release is seen after an acquire of the same tag: only ThreadSanitizer has to be told.
-static void __tsan_release(void*) {}
-static void __tsan_acquire(void*) {}
-#endif
 
 namespace cuda_on_cpu {
 namespace {
@@ -146,26 +139,21 @@ void wait(Thread& self, State state) {
   warp.ready &= ~bit_of(self);
   if (state == State::InOperation) warp.in_operation |= bit_of(self);
   if (state == State::Returned) warp.returned |= bit_of(self);
-  if (state != State::Returned) self.fiber.suspend();
+  self.fiber.suspend();
 }
 
 [[noreturn]] void stop(const std::string& what) {
   fail(what);
-  running->fiber.finish();
-}
-
-void interrupt(Thread& self) {
-  block.interrupted = true;
-  self.fiber.suspend();
+  running->fiber.suspend();
+  std::abort();
 }
 
 void thread_body(void* argument) {
   auto& self = *static_cast<Thread*>(argument);
-  __tsan_acquire(&block.begin_tag);
+  acquire(&block.begin_tag);
   block.kernel(block.arguments);
-  __tsan_release(&block.end_tag);
+  release(&block.end_tag);
   wait(self, State::Returned);
-  self.fiber.finish();
 }
 
 /// Whether all lanes of the mask are in the same operation as `self`.
@@ -285,7 +273,7 @@ void run_block(Index3 index) {
   block.index = index;
   block.interrupts = random_numbers.next() % 2 == 0;
   spoil_shared_memory(random_numbers.next());
-  __tsan_release(&block.begin_tag);
+  release(&block.begin_tag);
   block.warps = {};
   for (unsigned t = 0; t < block.count; ++t) {
     Thread& thread = *threads[t];
@@ -312,7 +300,7 @@ void run_block(Index3 index) {
     open_barrier();
   }
   // Arrays are reused by the next block.
-  __tsan_acquire(&block.end_tag);
+  acquire(&block.end_tag);
 }
 
 bool in_limits(Index3 grid, Index3 extent) {
@@ -371,9 +359,9 @@ void block_barrier(const std::source_location& where) {
   self.where = where;
   // Two tags in turns: a thread that is late to leave this barrier must not see what others do before the next one.
   char* const tag = &block.barrier_tag[block.barriers % 2];
-  __tsan_release(tag);
+  release(tag);
   wait(self, State::AtBarrier);
-  __tsan_acquire(tag);
+  acquire(tag);
 }
 
 std::uint64_t warp_operation(WarpOperation operation, unsigned mask, std::uint64_t value, unsigned lane, int width,
@@ -396,7 +384,7 @@ std::uint64_t warp_operation(WarpOperation operation, unsigned mask, std::uint64
   const bool orders = operation == WarpOperation::Sync;
   const auto lowest = static_cast<unsigned>(std::countr_zero(mask));
   char* const tag = &warp.sync_tag[lowest][warp.syncs[lowest] % 2];
-  if (orders) __tsan_release(tag);
+  if (orders) release(tag);
   if (complete(self, warp)) {
     if (orders) ++warp.syncs[lowest];
     resolve(self, warp);
@@ -404,12 +392,14 @@ std::uint64_t warp_operation(WarpOperation operation, unsigned mask, std::uint64
   } else {
     wait(self, State::InOperation);
   }
-  if (orders) __tsan_acquire(tag);
+  if (orders) acquire(tag);
   return self.result;
 }
 
 void may_interrupt() {
-  if (block.interrupts && random_numbers.next() % 8 == 0) interrupt(*running);
+  if (!block.interrupts || random_numbers.next() % 8 != 0) return;
+  block.interrupted = true;
+  running->fiber.suspend();
 }
 
 }  // namespace cuda_on_cpu

@@ -57,7 +57,7 @@ class Tensor {
       const int d = lay == Lay::Reversed ? k : rank - 1 - k;
       stride_[d] = lay == Lay::Repeated && d == rank - 1 ? 0 : next;
       if (stride_[d] != 0) next *= std::max<std::int64_t>(shape[d], 1);
-      if (lay == Lay::Padded && k == 0) next += 5;
+      if (lay == Lay::Padded) next += 5;
     }
     offset_ = kBorder + (lay == Lay::Shifted ? 3 : 0);
     for (int d = 0; lay == Lay::Backwards && d < rank; ++d) {

@@ -108,7 +108,7 @@ Tensor make_tensor(Random& random, const Extents& extent, unsigned moves, Elemen
   std::int64_t highest = 0;
   for (int i = rank - 1; i >= 0; --i) {
     const int d = order[i];
-    if ((moves >> d & 1U) == 0 || extent[d] == 1) continue;
+    if ((moves >> d & 1U) == 0 || extent[d] <= 1) continue;
     const bool back = !plain && random.one_in(8);
     t.stride[d] = back ? -next : next;
     (back ? lowest : highest) += (extent[d] - 1) * t.stride[d];

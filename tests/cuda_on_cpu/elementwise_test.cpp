@@ -9,15 +9,9 @@
 #include <vector>
 
 #include "cuda/entries.hpp"
-#include "cuda/launch.hpp"
+#include "cuda/sums.cuh"
+#include "numerics/canonical_order.hpp"
 #include "numerics/storage.hpp"
-
-namespace planck::cuda {
-core::Status status_of(std::string_view plan, std::string_view what, int code) noexcept {
-  if (code == 0) return {};
-  return core::fail(core::Text::ArgumentMissing, {plan, what, code});
-}
-}  // namespace planck::cuda
 
 namespace planck {
 namespace {
@@ -159,6 +153,7 @@ const std::initializer_list<ElementKind> kFloats = {ElementKind::F32, ElementKin
                                                     ElementKind::Bf16};
 
 core::DeviceRun run_with(std::vector<std::byte>& workspace, std::size_t bytes) {
+  if (bytes == 0) return {"test", nullptr, {}};
   workspace.assign(bytes + 1, std::byte{0xA5});
   return {"test", nullptr, {workspace.data() + 1, bytes}};  // of no alignment
 }
@@ -177,6 +172,23 @@ struct QuantizeCase {
   quantize::reference::Problem problem;
   bool plain = false;
   bool sums = false;
+  bool no_workspace = false;  ///< for sums over one dimension, which then are not cut into parts
+};
+
+/// Dimensions of more than one element over which sums go.
+int reduced_count(const Extents& extent, unsigned moves) {
+  int count = 0;
+  for (std::size_t d = 0; d < extent.size(); ++d) count += extent[d] != 1 && (moves >> d & 1U) == 0 ? 1 : 0;
+  return count;
+}
+
+/// Kernels loop where a launch may not have as many blocks as there is work.
+struct FewBlocks {
+  explicit FewBlocks(bool few) : all(cuda::max_blocks) {
+    if (few) cuda::max_blocks = 3;
+  }
+  ~FewBlocks() { cuda::max_blocks = all; }
+  std::int64_t all;
 };
 
 QuantizeCase random_case(Random& random, std::int64_t most) {
@@ -278,7 +290,7 @@ void check_quantize(Random& random, const QuantizeCase& c) {
   if (c.sums) {
     job.sums = {2, {quantize::kDScale, quantize::kDZeroPoint}, p.scale, 0.75};
     for (Tensor& sum : sums) add(loop, sum, 0);
-    bytes = cuda::sums_workspace(core::sum_shape(loop), 2);
+    bytes = c.no_workspace ? 0 : cuda::sums_workspace(core::sum_shape(loop), 2);
   }
   const core::DeviceRun run = run_with(workspace, bytes);
   ASSERT_TRUE(cuda::quantize(run, job, loop));
@@ -299,6 +311,7 @@ TEST(QuantizeCuda, RandomCases) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", extents " + text_of(c.extent) + "formula " +
                  std::to_string(static_cast<int>(c.problem.formula)) + " element " +
                  std::to_string(static_cast<int>(c.problem.element)));
+    const FewBlocks few(seed % 4 == 0);
     check_quantize(random, c);
   }
 }
@@ -327,7 +340,12 @@ TEST(QuantizeCuda, SumsOfEverySplit) {
         if (none) continue;
         SCOPED_TRACE("seed " + std::to_string(seed) + ", extents " + text_of(extent) + "segments " +
                      std::to_string(segments) + " element " + std::to_string(static_cast<int>(c.problem.element)));
+        const FewBlocks few(seed % 4 < 2);
         check_quantize(random, c);
+        if (reduced_count(extent, segments) <= 1) {
+          c.no_workspace = true;
+          check_quantize(random, c);
+        }
         if (::testing::Test::HasFailure()) return;
       }
     }
@@ -434,6 +452,7 @@ TEST(BinaryCuda, RandomCases) {
     Random random(seed);
     const BinaryCase c = random_binary(random, random_extents(random, seed % 20 == 0 ? 20000 : 3000));
     SCOPED_TRACE("seed " + std::to_string(seed) + ", extents " + text_of(c.extent));
+    const FewBlocks few(seed % 4 == 0);
     check_binary(random, c);
   }
 }
@@ -453,6 +472,56 @@ TEST(BinaryCuda, SumsOfEverySplit) {
       if (none) continue;
       check_binary(random, c);
       if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+// ---- sums over parts ----
+
+/// What a sum that was cut into parts does last: totals of whole blocks, and the parts of its open end after them.
+void check_closed(Random& random, std::int64_t parts, std::int64_t sites, int level, bool site_fastest) {
+  SCOPED_TRACE(std::to_string(parts) + " parts, " + std::to_string(sites) + " sites, level " + std::to_string(level));
+  const std::int64_t rows = parts + level;
+  std::vector<double> values(static_cast<std::size_t>(rows * sites));
+  for (double& value : values) value = random.value() + random.value() * 0x1p-40;
+  for (double& value : values) value = std::isfinite(value) ? value : 1.0;
+  const std::int64_t part_stride = site_fastest ? sites : 1;
+  const std::int64_t site_stride = site_fastest ? 1 : rows;
+  const std::int64_t last = parts * numerics::block_size(level) + random.below(numerics::block_size(level));
+
+  std::vector<double> got(static_cast<std::size_t>(sites), -1.0);
+  LoopOperand to{reinterpret_cast<std::byte*>(got.data()), sizeof(double), {}};
+  to.stride[0] = sizeof(double);
+  cuda::SumSpec spec{};
+  spec.element = ElementKind::F64;
+  spec.factor = 1.0;
+  spec.closed = true;
+  spec.tail = level;
+  spec.last = last;
+  cuda::PartialValues from{values.data(), rows * sites, {site_stride, part_stride}};
+  ASSERT_TRUE(cuda::run_partial_stage({"test", nullptr, {}},
+                                      cuda::partial_job(loop_over({sites, parts}), from, 1, &to, spec), 1, nullptr));
+  for (std::int64_t site = 0; site < sites; ++site) {
+    const auto value = [&](std::int64_t part) { return values[part * part_stride + site * site_stride]; };
+    numerics::CanonicalFold<double, numerics::SumOp> fold;
+    for (std::int64_t part = 0; part < parts; ++part) fold.push_block(level, value(part));
+    double expected = fold.prefix();
+    for (int k = level - 1; k >= 0; --k) {
+      if (k == 0 || last / numerics::block_size(k) % 8 != 0) expected += value(parts + level - 1 - k);
+    }
+    ASSERT_EQ(std::memcmp(&expected, &got[site], sizeof expected), 0) << "site " << site;
+  }
+}
+
+TEST(SumsCuda, ClosedOverManyParts) {
+  Random random(77);
+  for (const std::int64_t parts : {1, 2, 7, 8, 9, 63, 64, 65, 71, 72, 511, 512, 513, 520, 4095, 4096, 4097, 12289, 33000}) {
+    for (const std::int64_t sites : {1, 3, 17}) {
+      for (const int level : {cuda::kColumnLevel, cuda::kRowLevel}) {
+        for (const bool site_fastest : {false, true}) {
+          check_closed(random, parts, parts > 5000 && sites > 1 ? 16 : sites, level, site_fastest);
+        }
+      }
     }
   }
 }

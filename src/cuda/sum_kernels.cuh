@@ -275,7 +275,8 @@ template <class C>
 inline constexpr int kColumnBlocks = sizeof(C) == 8 ? 1 : 2;
 
 template <class Op>
-__global__ void __launch_bounds__(kSumColumnThreads, kColumnBlocks<typename Op::Compute>) sum_columns(const SumJob<Op> job) {
+__global__ void __launch_bounds__(kSumColumnThreads, kColumnBlocks<typename Op::Compute>)
+    sum_columns(const SumJob<Op> job) {
   constexpr int kOut = Op::kOutputs;
   constexpr int kWalkers = 8;
   constexpr int kLongColumns = kSumColumnThreads / kWalkers;  // sums of several rounds have all walkers

@@ -50,7 +50,8 @@ struct Tensor {
 
   void set(std::int64_t i, double value) {
     const auto put = [&](auto stored) {
-      for (auto& m : memory) std::memcpy(m.data() + i * static_cast<std::int64_t>(sizeof stored), &stored, sizeof stored);
+      for (auto& m : memory)
+        std::memcpy(m.data() + i * static_cast<std::int64_t>(sizeof stored), &stored, sizeof stored);
     };
     switch (kind) {
       case ElementKind::F16:
@@ -221,7 +222,8 @@ void check_quantize(Random& random, const QuantizeCase& c) {
   Tensor scale = make_tensor(random, c.extent, c.segments, p.scale, c.plain);
   for (std::int64_t i = 0; i < scale.elements(); ++i) scale.set(i, 0.1 + 0.01 * static_cast<double>(random.below(100)));
   Tensor zero_point = make_tensor(random, c.extent, c.segments, ElementKind::S32, c.plain);
-  for (std::int64_t i = 0; i < zero_point.elements(); ++i) zero_point.set(i, static_cast<double>(random.below(40) - 20));
+  for (std::int64_t i = 0; i < zero_point.elements(); ++i)
+    zero_point.set(i, static_cast<double>(random.below(40) - 20));
   Tensor y = make_tensor(random, c.extent, kAll, to, c.plain);
   const bool in_place = from == to && random.one_in(3);
   const bool scale_number = c.segments == 0 && random.one_in(2);
@@ -317,11 +319,27 @@ TEST(QuantizeCuda, RandomCases) {
 }
 
 /// Ends of sums at the borders of blocks, tiles and rounds, along rows and columns, cut into parts and not.
-const Extents kLengths[] = {{1},       {7},       {8},        {9},         {64},       {65},      {72},       {511},
-                            {512},     {513},     {4095},     {4096},      {4097},     {4105},    {8192},     {12289},
-                            {33000},   {40, 3},   {3, 40},    {513, 3},    {3, 513},   {4097, 2}, {2, 4097},  {600, 20},
-                            {20, 600}, {513, 17}, {1025, 33}, {5, 7, 9},   {2, 65, 3}, {0},       {0, 3},     {3, 0},
-                            {1, 5, 1}, {17, 1},   {1, 1},     {3, 4, 5, 6}, {9, 1, 70}, {2, 3, 4, 2, 3}, {4200, 16}};
+const Extents kLengths[] = {{1},        {7},
+                            {8},        {9},
+                            {64},       {65},
+                            {72},       {511},
+                            {512},      {513},
+                            {4095},     {4096},
+                            {4097},     {4105},
+                            {8192},     {12289},
+                            {33000},    {40, 3},
+                            {3, 40},    {513, 3},
+                            {3, 513},   {4097, 2},
+                            {2, 4097},  {600, 20},
+                            {20, 600},  {513, 17},
+                            {1025, 33}, {5, 7, 9},
+                            {2, 65, 3}, {0},
+                            {0, 3},     {3, 0},
+                            {1, 5, 1},  {17, 1},
+                            {1, 1},     {3, 4, 5, 6},
+                            {9, 1, 70}, {2, 3, 4, 2, 3},
+                            {4200, 16}, {50, 300},
+                            {9, 2500},  {40, 129}};
 
 TEST(QuantizeCuda, SumsOfEverySplit) {
   unsigned seed = 1000;
@@ -504,7 +522,10 @@ void check_closed(Random& random, std::int64_t parts, std::int64_t sites, int le
   for (std::int64_t site = 0; site < sites; ++site) {
     const auto value = [&](std::int64_t part) { return values[part * part_stride + site * site_stride]; };
     numerics::CanonicalFold<double, numerics::SumOp> fold;
-    for (std::int64_t part = 0; part < parts; ++part) fold.push_block(level, value(part));
+    std::int64_t part = 0;
+    do {
+      fold.push_block(level, value(part));
+    } while (++part < parts);
     double expected = fold.prefix();
     for (int k = level - 1; k >= 0; --k) {
       if (k == 0 || last / numerics::block_size(k) % 8 != 0) expected += value(parts + level - 1 - k);
@@ -515,7 +536,8 @@ void check_closed(Random& random, std::int64_t parts, std::int64_t sites, int le
 
 TEST(SumsCuda, ClosedOverManyParts) {
   Random random(77);
-  for (const std::int64_t parts : {1, 2, 7, 8, 9, 63, 64, 65, 71, 72, 511, 512, 513, 520, 4095, 4096, 4097, 12289, 33000}) {
+  for (const std::int64_t parts :
+       {1, 2, 7, 8, 9, 63, 64, 65, 71, 72, 511, 512, 513, 520, 4095, 4096, 4097, 12289, 33000}) {
     for (const std::int64_t sites : {1, 3, 17}) {
       for (const int level : {cuda::kColumnLevel, cuda::kRowLevel}) {
         for (const bool site_fastest : {false, true}) {

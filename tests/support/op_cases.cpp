@@ -20,10 +20,11 @@ Result<std::function<Result<void>(const Tensors&)>> bind(const Stream& stream, c
                                                          const MakeArgs& make_args) {
   auto plan = Plan<Op>::select(stream, descriptor, preference);
   if (!plan) return tl::unexpected(plan.error());
-  // One byte of misalignment: a workspace may have any alignment.
-  auto memory = std::make_shared<std::vector<std::byte>>(plan->workspace_size() + 1);
-  return [plan = *plan, stream, memory, make_args](const Tensors& tensors) {
-    return plan.run(stream, Workspace::of(std::span(*memory).subspan(1)), make_args(tensors));
+  auto workspace = std::make_shared<TestWorkspace>(plan->workspace_size());
+  return [plan = *plan, stream, workspace, make_args](const Tensors& tensors) {
+    Result<void> result = plan.run(stream, workspace->get(), make_args(tensors));
+    memory_source.wait(stream);
+    return result;
   };
 }
 

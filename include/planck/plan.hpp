@@ -65,6 +65,9 @@ enum class ArchSku : std::int32_t {
   Sm80 = 0,
   Sm89 = 1,
   Sm90a = 2,
+  Sm90 = 3,
+  Sm100 = 4,
+  Sm120 = 5,
   Scalar = 100,
   Sse2 = 101,
   Ssse3 = 102,
@@ -117,7 +120,8 @@ PLANCK_API std::string to_string(const KernelSku& sku);
 
 /// What a caller wants of the choice. Honoured or refused, never ignored.
 struct PlanPreference {
-  /// The plan picks a schedule that needs no more; 0 is always possible on the CPU.
+  /// The plan picks a schedule that needs no more: 0 is always possible on the CPU, while a plan for a device that
+  /// needs more is refused.
   std::size_t max_workspace_bytes = std::numeric_limits<std::size_t>::max();
   std::optional<BackendKind> prefer_backend;
   /// One instruction set instead of the best one; stronger than the environment's PLANCK_ISA.
@@ -133,6 +137,10 @@ struct Workspace {
   static Workspace of(std::span<std::byte> memory) noexcept { return {memory.data(), memory.size()}; }
 };
 
+namespace core {
+struct DeviceBackend;
+}
+
 namespace detail {
 struct KernelRow;
 
@@ -140,8 +148,9 @@ struct KernelRow;
 struct PlanChoice {
   Device device = Device::Cpu;
   KernelSku sku;
-  const KernelRow* kernel = nullptr;       ///< the elementwise kernel; null for the reference
-  const KernelRow* term_kernel = nullptr;  ///< the same with outputs in C, for summed gradients
+  const KernelRow* kernel = nullptr;             ///< the elementwise kernel; null for the reference
+  const KernelRow* term_kernel = nullptr;        ///< the same with outputs in C, for summed gradients
+  const core::DeviceBackend* backend = nullptr;  ///< who launches, on streams of a device
   std::size_t workspace_bytes = 0;
 };
 }  // namespace detail

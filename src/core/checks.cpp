@@ -1,13 +1,11 @@
 #include "core/checks.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 #include <limits>
 
 namespace planck::core {
 namespace {
-
-constexpr std::int64_t kMaxZeroPoint = std::int64_t{1} << 20;
 
 /// As bytes of the largest element, and with a pointer added, element indices must still fit.
 constexpr std::int64_t kMaxSpan = std::numeric_limits<std::int64_t>::max() / 32;
@@ -106,18 +104,15 @@ Status check_type_parameter(std::string_view plan, std::string_view field, std::
 }
 
 Status check_scale(std::string_view plan, double scale, ElementKind compute) noexcept {
+  if (is_scale(scale, compute)) return {};
   const bool wide = compute == ElementKind::F64;
-  const double rounded = wide ? scale : static_cast<double>(static_cast<float>(scale));
   const double smallest = wide ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
-  if (!(std::isfinite(rounded) && rounded >= smallest)) {
-    return fail(Text::BadScale, {plan, scale, smallest, to_string(compute)});
-  }
-  return {};
+  return fail(Text::BadScale, {plan, scale, smallest, to_string(compute)});
 }
 
 Status check_zero_point(std::string_view plan, std::int64_t zero_point) noexcept {
-  if (zero_point < -kMaxZeroPoint || zero_point > kMaxZeroPoint) return fail(Text::BadZeroPoint, {plan, zero_point});
-  return {};
+  if (is_zero_point(zero_point)) return {};
+  return fail(Text::BadZeroPoint, {plan, zero_point});
 }
 
 Status OperandChecks::add(const Operand& operand) noexcept {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 
@@ -25,6 +26,18 @@ Status check_type_parameter(std::string_view plan, std::string_view field, std::
                             std::size_t index, ElementKind element) noexcept;
 
 /// Scale and zero point as SPEC section 3 wants them; `compute` is C.
+inline bool is_scale(double scale, ElementKind compute) noexcept {
+  if (compute == ElementKind::F64) {
+    return scale >= std::numeric_limits<double>::min() && scale <= std::numeric_limits<double>::max();
+  }
+  const auto rounded = static_cast<float>(scale);
+  return rounded >= std::numeric_limits<float>::min() && rounded <= std::numeric_limits<float>::max();
+}
+inline bool is_zero_point(std::int64_t zero_point) noexcept {
+  constexpr std::int64_t kMax = std::int64_t{1} << 20;
+  return zero_point >= -kMax && zero_point <= kMax;
+}
+/// The same, with what is wrong.
 Status check_scale(std::string_view plan, double scale, ElementKind compute) noexcept;
 Status check_zero_point(std::string_view plan, std::int64_t zero_point) noexcept;
 

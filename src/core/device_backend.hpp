@@ -38,8 +38,8 @@ struct DeviceSums {
 };
 
 /// The quantise family. Operands: the formula's tensors that are read (x or q; x and dy), scale, zero point, the tensor
-/// that is written (dx may be absent where sums are wanted), and the sums (d_scale: term 1, d_zero_point: term 2). Where
-/// scale or zero point is absent, the number stands for it.
+/// that is written (dx may be absent where sums are wanted), and the sums (d_scale: term 1, d_zero_point: term 2).
+/// Where scale or zero point is absent, the number stands for it.
 struct DeviceQuantize {
   quantize::reference::Problem problem;
   double scale = 1.0;
@@ -47,8 +47,8 @@ struct DeviceQuantize {
   DeviceSums sums{};
 };
 
-/// The parameterised binary family. Operands as those of the reference loops: inputs, outputs (da, db and, with a weight
-/// tensor, dw; absent where not wanted or summed), and the sums.
+/// The parameterised binary family. Operands as those of the reference loops: inputs, outputs (da, db and, with a
+/// weight tensor, dw; absent where not wanted or summed), and the sums.
 struct DeviceBinary {
   BinaryKind kind;
   bool backward;
@@ -60,9 +60,9 @@ struct DeviceBinary {
 
 /// A scan or its gradient. The axis of every operand runs in scan order: forwards, or backwards for `reverse`, which
 /// only says how positions are counted. Operands forward: as those of scan::reference::run. Backward: `inputs` tensors
-/// (dy, then x or indices, then y, as far as the kind needs them; or dh, a, h, which may be absent), `outputs` gradients
-/// (dx; or da, db, d_initial, which may be absent), and the initial state (or absent). Exclusive scans are told by the
-/// key: operands are not moved. Outputs may be an input's view.
+/// (dy, then x or indices, then y, as far as the kind needs them; or dh, a, h, which may be absent), `outputs`
+/// gradients (dx; or da, db, d_initial, which may be absent), and the initial state (or absent). Exclusive scans are
+/// told by the key: operands are not moved. Outputs may be an input's view.
 struct DeviceScan {
   scan::ScanKey key;
   bool backward;
@@ -79,6 +79,25 @@ struct SumShape {
   std::array<std::int64_t, kMaxLoopRank> extent{};
   std::array<bool, kMaxLoopRank> reduced{};
 };
+
+/// A sum without memory behind it, for its shape alone: where its strides are 0 in a loop, that dimension is reduced.
+inline AnyTensorMut sum_of_shape(const Shape& shape, ElementKind element) noexcept {
+  AnyTensorMut sum;
+  sum.element = element;
+  sum.shape = shape;
+  sum.stride.fill(1);
+  return sum;
+}
+
+/// Of the sums that are a loop's last operand.
+inline SumShape sum_shape(const StridedLoop& loop) noexcept {
+  SumShape shape{loop.rank};
+  for (int d = 0; d < loop.rank; ++d) {
+    shape.extent[d] = loop.extent[d];
+    shape.reduced[d] = loop.operand[loop.operands - 1].stride[d] == 0;
+  }
+  return shape;
+}
 
 struct DeviceBackend {
   /// The architecture of the current device; fails where there is no driver or no device.
@@ -98,7 +117,7 @@ struct DeviceBackend {
 /// The CUDA library's table, or null where it is not loaded.
 const DeviceBackend* cuda_backend() noexcept;
 
-/// Called by the CUDA library when it is loaded.
-PLANCK_API void register_cuda_backend(const DeviceBackend& backend) noexcept;
+/// Called by the CUDA library when it is loaded; null takes it away again.
+PLANCK_API void register_cuda_backend(const DeviceBackend* backend) noexcept;
 
 }  // namespace planck::core

@@ -75,7 +75,8 @@ std::size_t TextValue::print(char* to, std::size_t room) const noexcept {
   return length;
 }
 
-Error make_error(Text text, std::initializer_list<TextValue> values, std::int64_t needed, std::int64_t got) noexcept {
+Error make_error(Text text, std::initializer_list<TextValue> values, std::int64_t needed, std::int64_t got,
+                 std::int32_t backend_code) noexcept {
   std::array<char, Error::kMaxMessage> message;
   std::size_t used = 0;
   const auto* value = values.begin();
@@ -87,12 +88,13 @@ Error make_error(Text text, std::initializer_list<TextValue> values, std::int64_
     used += (value++)->print(message.data() + used, message.size() - used);
     rest.remove_prefix(hole + 2);
   }
-  return Error(entry(text).kind, {message.data(), used}, needed, got);
+  return Error(entry(text).kind, {message.data(), used}, needed, got, backend_code);
 }
 
-Failure fail(Text text, std::initializer_list<TextValue> values, std::int64_t needed, std::int64_t got) noexcept {
+Failure fail(Text text, std::initializer_list<TextValue> values, std::int64_t needed, std::int64_t got,
+             std::int32_t backend_code) noexcept {
   thread_local Error pending(ErrorKind::InvalidProblem, "");
-  pending = make_error(text, values, needed, got);
+  pending = make_error(text, values, needed, got, backend_code);
   return Failure(pending);
 }
 

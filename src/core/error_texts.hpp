@@ -53,8 +53,8 @@ class TextValue {
 };
 
 /// The error for a text, with its {} filled in order.
-Error make_error(Text text, std::initializer_list<TextValue> values, std::int64_t needed = 0,
-                 std::int64_t got = 0) noexcept;
+Error make_error(Text text, std::initializer_list<TextValue> values, std::int64_t needed = 0, std::int64_t got = 0,
+                 std::int32_t backend_code = 0) noexcept;
 
 /// A failed check on its way up: points to this thread's pending error, and becomes a Result of any type.
 class Failure {
@@ -88,8 +88,8 @@ class [[nodiscard]] Status {
 };
 
 /// Makes the error, keeps it as this thread's pending one, and is ready to return.
-Failure fail(Text text, std::initializer_list<TextValue> values, std::int64_t needed = 0,
-             std::int64_t got = 0) noexcept;
+Failure fail(Text text, std::initializer_list<TextValue> values, std::int64_t needed = 0, std::int64_t got = 0,
+             std::int32_t backend_code = 0) noexcept;
 
 /// "f32" or, for a number that names no kind, the number itself.
 TextValue printable(ElementKind kind) noexcept;

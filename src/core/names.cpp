@@ -145,6 +145,12 @@ std::string_view to_string(ArchSku arch) noexcept {
       return "sm89";
     case ArchSku::Sm90a:
       return "sm90a";
+    case ArchSku::Sm90:
+      return "sm90";
+    case ArchSku::Sm100:
+      return "sm100";
+    case ArchSku::Sm120:
+      return "sm120";
     case ArchSku::Scalar:
       return "scalar";
     case ArchSku::Sse2:

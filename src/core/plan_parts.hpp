@@ -1,8 +1,9 @@
 // What every operation's three functions have in common, so that a plan file holds only what is its own.
 //
 // An operation X writes a struct XParts with `name` (the plan's, for messages), `select` (its checks and its request
-// to the kernel list), `check` (its tensors and scalars), `check_contents` (what tensors hold, if that matters) and
-// `execute` (the work).
+// to the kernel list), `check` (its tensors and scalars), `check_contents` (what tensors hold, if that matters),
+// `execute` (the work on the CPU) and `launch` (the same through a device's entry points). A `run_small` does all of it
+// for short runs on the CPU in which everything is as usual, and says whether it was.
 #pragma once
 
 #include "core/checks.hpp"
@@ -24,11 +25,19 @@ Status run(const Descriptor& descriptor, const detail::PlanChoice& choice, const
            const Workspace& workspace, const Args& args) noexcept {
   // From here on: scalars are rounded to C in the right environment too.
   const cpu::FpEnvironmentGuard guard;
+  if constexpr (requires { Parts::run_small(descriptor, *choice.kernel, args); }) {
+    const bool plain = choice.kernel != nullptr && choice.device == stream.device() && choice.workspace_bytes == 0 &&
+                       workspace.bytes == 0;
+    if (plain && Parts::run_small(descriptor, *choice.kernel, args)) return Status();
+  }
   const std::string_view plan = Parts::name(descriptor);
   PLANCK_TRY(check_device(plan, choice, stream));
   OperandChecks checks(plan);
   PLANCK_TRY(Parts::check(checks, descriptor, args));
   PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
+  if (choice.backend != nullptr) {
+    return Parts::launch(*choice.backend, {plan, stream.native(), workspace}, descriptor, args);
+  }
   if constexpr (requires { Parts::check_contents(descriptor, args); }) {
     PLANCK_TRY(Parts::check_contents(descriptor, args));
   }

@@ -1,6 +1,7 @@
 #include "core/select.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,7 +24,11 @@ const KernelRow* find_kernel(std::span<const KernelRow> rows, const KernelRow& l
 namespace planck::core {
 namespace {
 
+std::atomic<const DeviceBackend*> registered_cuda = nullptr;
+
 std::string_view device_name(Device device) noexcept { return device == Device::Cpu ? "CPU" : "CUDA"; }
+
+const DeviceBackend* backend_of(Device device) noexcept { return device == Device::Cuda ? cuda_backend() : nullptr; }
 
 /// The instruction sets of this machine, for people: "avx2 sse4 ssse3 scalar".
 class ArchList {
@@ -88,7 +93,35 @@ void report(const KernelRequest& request, const detail::PlanChoice& choice, std:
                reason.data(), text(list), list.data(), choice.workspace_bytes);
 }
 
+/// A device has one kernel for each request: its table of entry points.
+Status choose_on_device(const KernelRequest& request, const PlanPreference& preference,
+                        detail::PlanChoice& choice) noexcept {
+  const std::string_view device = device_name(choice.device);
+  choice.backend = backend_of(choice.device);
+  if (choice.backend == nullptr) return fail(Text::DeviceUnsupported, {request.plan, device});
+  choice.sku.backend = preference.prefer_backend.value_or(BackendKind::Bespoke);
+  if (choice.sku.backend != BackendKind::Bespoke) {
+    return fail(Text::BackendUnsupported, {request.plan, to_string(choice.sku.backend), device});
+  }
+  PLANCK_TRY(choice.backend->probe(request.plan, choice.sku.arch));
+  if (preference.prefer_arch && *preference.prefer_arch != choice.sku.arch) {
+    return fail(Text::DeviceArchUnsupported,
+                {request.plan, to_string(*preference.prefer_arch), to_string(choice.sku.arch)});
+  }
+  if (request.workspace_bytes > preference.max_workspace_bytes) {
+    return fail(Text::WorkspaceLimit, {request.plan, request.workspace_bytes, device, preference.max_workspace_bytes});
+  }
+  choice.workspace_bytes = request.workspace_bytes;
+  return {};
+}
+
 }  // namespace
+
+const DeviceBackend* cuda_backend() noexcept { return registered_cuda.load(std::memory_order_acquire); }
+void register_cuda_backend(const DeviceBackend* backend) noexcept {
+  registered_cuda.store(backend, std::memory_order_release);
+}
+const DeviceBackend* device_backend(const Stream& stream) noexcept { return backend_of(stream.device()); }
 
 PrecisionGuarantee precision_of(ElementKind element, bool sums) noexcept {
   PrecisionGuarantee guarantee;
@@ -100,9 +133,6 @@ PrecisionGuarantee precision_of(ElementKind element, bool sums) noexcept {
 
 Result<detail::PlanChoice> choose_kernel(const KernelRequest& request, const Stream& stream,
                                          const PlanPreference& preference) noexcept {
-  if (stream.device() != Device::Cpu) {
-    return fail(Text::DeviceUnsupported, {request.plan, device_name(stream.device())});
-  }
   detail::PlanChoice choice;
   const detail::KernelRow& like = request.kernel;
   choice.device = stream.device();
@@ -112,6 +142,11 @@ Result<detail::PlanChoice> choose_kernel(const KernelRequest& request, const Str
   choice.sku.element = like.element;
   choice.sku.aux_element = like.aux_element;
   choice.sku.precision_guarantee = request.precision;
+  if (stream.device() != Device::Cpu) {
+    PLANCK_TRY(choose_on_device(request, preference, choice));
+    if (verbose()) report(request, choice, "the current device");
+    return choice;
+  }
   choice.sku.backend = preference.prefer_backend.value_or(BackendKind::Cpu);
 
   std::string_view reason;

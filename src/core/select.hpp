@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "core/device_backend.hpp"
 #include "core/error_texts.hpp"
 #include "cpu/kernel.hpp"
 #include "planck/plan.hpp"
@@ -17,8 +18,11 @@ struct KernelRequest {
   detail::KernelRow kernel;                                      ///< identity only; its span is not looked at
   std::optional<detail::KernelRow> term_kernel;                  ///< for gradients that are summed
   PrecisionGuarantee precision;
-  std::size_t workspace_bytes = 0;  ///< wanted; a smaller preference is honoured
+  std::size_t workspace_bytes = 0;  ///< wanted on the CPU, where a smaller preference is honoured; needed on a device
 };
+
+/// The library that launches on the stream's device; null for the CPU, and where none is loaded.
+const DeviceBackend* device_backend(const Stream& stream) noexcept;
 
 /// The best kernel that stream, preference and PLANCK_ISA allow. PLANCK_VERBOSE=1 prints it and why.
 Result<detail::PlanChoice> choose_kernel(const KernelRequest& request, const Stream& stream,

@@ -24,7 +24,7 @@ core::Status launch(const core::DeviceRun& run, std::int64_t blocks, int threads
   const int code = cuda_on_cpu::launch(dim3(grid), dim3(static_cast<unsigned>(threads)),
                                        [&] { kernel(static_cast<Params>(args)...); });
 #else
-  kernel<<<grid, static_cast<unsigned>(threads), 0, static_cast<cudaStream_t>(run.stream)>>>(
+  kernel<<<grid, static_cast<unsigned>(threads), 0, static_cast<cudaStream_t>(run.stream)> > >(
       static_cast<Params>(args)...);
   const int code = static_cast<int>(cudaGetLastError());
 #endif

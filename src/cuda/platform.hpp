@@ -1,5 +1,5 @@
-// The CUDA language as kernels use it: nvcc's own, or, in tests without a GPU, the same words as host C++ with one fiber
-// for each CUDA thread (tests/cuda_on_cpu).
+// The CUDA language as kernels use it: nvcc's own, or, in tests without a GPU, the same words as host C++ with one
+// fiber for each CUDA thread (tests/cuda_on_cpu).
 #pragma once
 
 #if defined(PLANCK_CUDA_ON_CPU)

@@ -1,8 +1,10 @@
 // The parameterised binary family's plans: checks, the choice of kernels, and which gradients are summed.
+#include <algorithm>
 #include <array>
 #include <optional>
 
 #include "core/plan_parts.hpp"
+#include "core/small_operands.hpp"
 #include "cpu/elementwise.hpp"
 #include "cpu/reduce.hpp"
 #include "elementwise/binary_param_ops.hpp"
@@ -27,6 +29,21 @@ const Shape& b_shape(const BinaryParamDescriptor& d) { return d.b_shape ? *d.b_s
 /// A gradient of this shape is a sum: it has fewer elements than the result (or some where that has none).
 bool summed(const BinaryParamDescriptor& d, const Shape& shape) { return core::numel(shape) != core::numel(d.shape); }
 
+/// What any group of summed gradients needs, for any strides.
+std::size_t device_sums_workspace(const core::DeviceBackend& backend, const BinaryParamDescriptor& d) noexcept {
+  std::size_t bytes = 0;
+  const auto take = [&](const Shape& shape) {
+    if (!summed(d, shape)) return;
+    StridedLoop loop(d.shape);
+    loop.add(core::sum_of_shape(shape, d.element));
+    bytes = std::max(bytes, backend.sums_workspace(core::sum_shape(loop), core::kMaxDeviceSums));
+  };
+  take(a_shape(d));
+  take(b_shape(d));
+  if (d.weight_shape) take(*d.weight_shape);
+  return bytes;
+}
+
 Result<PlanChoice> select_binary_param(std::string_view plan, bool backward, const Stream& stream,
                                        const BinaryParamDescriptor& d, const PlanPreference& preference,
                                        std::span<const ElementKind> expected) noexcept {
@@ -49,8 +66,11 @@ Result<PlanChoice> select_binary_param(std::string_view plan, bool backward, con
   if (sums) {
     request.term_kernel = request.kernel;
     request.term_kernel->terms = true;
+    const core::DeviceBackend* const device = core::device_backend(stream);
     request.workspace_bytes =
-        cpu::reduce_workspace(core::numel(d.shape), elementwise::inputs_of(true, weight_of(d)) * size_of(d.element));
+        device != nullptr ? device_sums_workspace(*device, d)
+                          : cpu::reduce_workspace(core::numel(d.shape),
+                                                  elementwise::inputs_of(true, weight_of(d)) * size_of(d.element));
   }
   request.precision = core::precision_of(d.element, sums);
   return core::choose_kernel(request, stream, preference);
@@ -86,6 +106,19 @@ struct BinaryParamParts {
     return checks.add({"weight", Role::Input, *weight, d.element, &*d.weight_shape});
   }
 
+  static bool run_small(const BinaryParamDescriptor& d, const cpu::KernelRow& kernel,
+                        const BinaryParamArgs& a) noexcept {
+    core::SmallOperands operands(d.shape);
+    if (!operands.has_work() || d.weight_shape.has_value() != a.weight.has_value()) return false;
+    // What broadcasts has another shape than d.shape, or is refused for it.
+    if (!operands.add_input(a.a, d.element) || a.a.shape != a_shape(d)) return false;
+    if (!operands.add_input(a.b, d.element) || a.b.shape != b_shape(d)) return false;
+    if (a.weight && (!operands.add_input(*a.weight, d.element) || a.weight->shape != *d.weight_shape)) return false;
+    if (!operands.add_output(a.y, d.element)) return false;
+    with_params(d, [&](const auto& params) { kernel.span(&params, operands.data(), operands.elements(), 0); });
+    return true;
+  }
+
   static Status check(OperandChecks& checks, const BinaryParamDescriptor& d, const BinaryParamArgs& a) noexcept {
     PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &a_shape(d)}));
     PLANCK_TRY(checks.add({"b", Role::Input, a.b, d.element, &b_shape(d)}));
@@ -105,6 +138,16 @@ struct BinaryParamParts {
     with_params(d, [&](const auto& params) {
       cpu::run_elementwise(stream, *choice.kernel, &params, loop, elementwise::inputs_of(false, weight_of(d)));
     });
+  }
+
+  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const BinaryParamDescriptor& d,
+                       const BinaryParamArgs& a) noexcept {
+    StridedLoop loop(d.shape);
+    loop.add(a.a);
+    loop.add(a.b);
+    if (a.weight) loop.add(*a.weight);
+    loop.add(a.y);
+    return backend.binary(run, {d.kind, false, weight_of(d), d.element, d.param}, loop);
   }
 };
 
@@ -217,30 +260,46 @@ struct BinaryParamBackwardParts {
     elementwise::reference::backward_summed(loop, d.kind, weight_of(d), d.element, d.param, g);
   }
 
+  /// The gradients that are asked for, by how they are made.
+  struct Asked {
+    Wanted elementwise{};
+    Wanted sums{};
+    Asked(const BinaryParamDescriptor& d, const BinaryParamBackwardArgs& a) {
+      for (const int g : {kDa, kDb, kDw}) {
+        if (gradient(a, g)) (summed(d, gradient_shape(d, g)) ? sums : elementwise)[g] = true;
+      }
+    }
+    /// Takes the next sums of one shape, which come from one reading; none when all are taken.
+    Wanted take_sums(const BinaryParamDescriptor& d) {
+      Wanted together{};
+      int first = kDa;
+      while (first <= kDw && !sums[first]) ++first;
+      for (int g = first; g <= kDw; ++g) {
+        together[g] = sums[g] && gradient_shape(d, g) == gradient_shape(d, first);
+        if (together[g]) sums[g] = false;
+      }
+      return together;
+    }
+  };
+
   static void execute(const BinaryParamDescriptor& d, const PlanChoice& choice, const Stream& stream,
                       const Workspace& workspace, const BinaryParamBackwardArgs& a) noexcept {
-    Wanted elementwise_wanted{};
-    Wanted sums{};
-    for (const int g : {kDa, kDb, kDw}) {
-      if (gradient(a, g)) (summed(d, gradient_shape(d, g)) ? sums : elementwise_wanted)[g] = true;
-    }
+    Asked asked(d, a);
     // Sums first: they touch no input, while an elementwise gradient may overwrite one in place. So those come with the
     // last of the sums.
-    for (const int g : {kDa, kDb, kDw}) {
-      if (!sums[g]) continue;
-      if (choice.kernel == nullptr) {
-        sum_by_reference(d, a, g);
-        continue;
+    if (choice.kernel == nullptr) {
+      for (const int g : {kDa, kDb, kDw}) {
+        if (asked.sums[g]) sum_by_reference(d, a, g);
       }
-      Wanted together{};
-      for (int other = g; other <= kDw; ++other) {
-        together[other] = sums[other] && gradient_shape(d, other) == gradient_shape(d, g);
-        if (together[other]) sums[other] = false;
+    } else {
+      while (asked.sums != Wanted{}) {
+        const Wanted together = asked.take_sums(d);
+        const bool last = asked.sums == Wanted{};
+        sum_gradients(d, choice, stream, workspace, a, together, last ? asked.elementwise : Wanted{});
+        if (last) return;
       }
-      const bool last = sums == Wanted{};
-      sum_gradients(d, choice, stream, workspace, a, together, last ? elementwise_wanted : Wanted{});
-      if (last) return;
     }
+    const Wanted& elementwise_wanted = asked.elementwise;
     if (elementwise_wanted == Wanted{}) return;
     StridedLoop loop = input_loop(d, a, elementwise_wanted);
     const int inputs = loop.operands;
@@ -250,6 +309,29 @@ struct BinaryParamBackwardParts {
       return;
     }
     with_params(d, [&](const auto& params) { cpu::run_elementwise(stream, *choice.kernel, &params, loop, inputs); });
+  }
+
+  /// One call for the sums of one shape; elementwise gradients go with the last one, as above.
+  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const BinaryParamDescriptor& d,
+                       const BinaryParamBackwardArgs& a) noexcept {
+    Asked asked(d, a);
+    do {
+      const Wanted sums = asked.take_sums(d);
+      const Wanted beside = asked.sums == Wanted{} ? asked.elementwise : Wanted{};
+      Wanted wanted{};
+      for (const int g : {kDa, kDb, kDw}) wanted[g] = sums[g] || beside[g];
+      StridedLoop loop = input_loop(d, a, wanted);
+      add_outputs(loop, d, a, beside, d.element);
+      core::DeviceBinary job{d.kind, true, weight_of(d), d.element, d.param};
+      job.sums.element = d.element;
+      for (const int g : {kDa, kDb, kDw}) {
+        if (!sums[g]) continue;
+        loop.add(*gradient(a, g));
+        job.sums.term[job.sums.count++] = g;
+      }
+      PLANCK_TRY(backend.binary(run, job, loop));
+    } while (asked.sums != Wanted{});
+    return {};
   }
 };
 

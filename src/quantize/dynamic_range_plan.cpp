@@ -57,7 +57,11 @@ struct DynamicRangeQuantizeParts {
     request.rows = quantize::kernels_for(d.input_element);
     request.kernel = quantize::kernel_row(quantize::Formula::Range, d.input_element, std::nullopt, 0, false);
     request.precision = core::precision_of(d.input_element, false);
-    request.workspace_bytes = quantize::cpu_backend::dynamic_range_workspace(d.shape, d.scope, d.input_element);
+    const core::DeviceBackend* const device = core::device_backend(stream);
+    if (device != nullptr && d.nonfinite == NonFinite::Error) return fail(Text::NonFiniteOnDevice, {kPlan, "CUDA"});
+    request.workspace_bytes = device != nullptr
+                                  ? device->dynamic_range_workspace(d.shape, d.scope, d.input_element)
+                                  : quantize::cpu_backend::dynamic_range_workspace(d.shape, d.scope, d.input_element);
     Result<PlanChoice> choice = core::choose_kernel(request, stream, preference);
     if (choice) {
       choice->sku.op = static_cast<std::int32_t>(QuantizeKind::DynamicRange);
@@ -116,16 +120,25 @@ struct DynamicRangeQuantizeParts {
     return fail(Text::InfiniteInput, {kPlan, infinite->first, infinite->second});
   }
 
-  static void execute(const Descriptor& d, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
-                      const Args& a) noexcept {
+  static quantize::DynamicRun run_of(const Descriptor& d, const Args& a) noexcept {
     const auto wanted = [](const std::optional<AnyTensorMut>& view) { return view ? &*view : nullptr; };
-    const quantize::DynamicRun run{
+    return {
         d.shape,          d.scope,          d.input_element,
         d.output_element, scale_element(d), {d.mode == DynamicRangeMode::Symmetric, d.zero_in_range, d.q_min, d.q_max},
         a.input,          a.scale,          wanted(a.zero_point),
         wanted(a.output), wanted(a.row_sum)};
+  }
+
+  static void execute(const Descriptor& d, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
+                      const Args& a) noexcept {
+    const quantize::DynamicRun run = run_of(d, a);
     if (choice.kernel == nullptr) return quantize::reference::dynamic_range(run);
     quantize::cpu_backend::dynamic_range(stream, choice.sku.arch, run, workspace);
+  }
+
+  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const Descriptor& d,
+                       const Args& a) noexcept {
+    return backend.dynamic_range(run, run_of(d, a));
   }
 };
 

@@ -1,11 +1,13 @@
 // The quantise family's plans. Six operations become one Problem (what) and one set of Operands (this run's tensors);
 // checks, the choice of a kernel and the work are written once over these.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "core/plan_parts.hpp"
+#include "core/small_operands.hpp"
 #include "cpu/elementwise.hpp"
 #include "cpu/reduce.hpp"
 #include "numerics/dispatch.hpp"
@@ -185,6 +187,8 @@ Operands operands_of(const Problem& p, const FakeQuantizeBackwardArgs& a) {
 
 // ---- select ----
 
+std::size_t device_sums_workspace(const core::DeviceBackend& backend, const Problem& p) noexcept;
+
 Status check_codes(const Problem& p) noexcept {
   if (!quantize::reads_floats(p.formula)) return {};
   const bool fake = p.formula == Formula::FakeQuantize || p.formula == Formula::FakeQuantizeBackward;
@@ -216,7 +220,9 @@ Result<PlanChoice> select(const Problem& p, const Stream& stream, const PlanPref
   if (p.learnable) {
     request.term_kernel =
         quantize::kernel_row(p.formula, p.element, std::nullopt, quantize::variant_of(p.form, operands), true);
-    request.workspace_bytes = cpu::reduce_workspace(core::numel(p.shape), 2 * size_of(p.element));
+    const core::DeviceBackend* const device = core::device_backend(stream);
+    request.workspace_bytes = device != nullptr ? device_sums_workspace(*device, p)
+                                                : cpu::reduce_workspace(core::numel(p.shape), 2 * size_of(p.element));
   }
   request.precision = core::precision_of(p.element, p.learnable);
   Result<PlanChoice> choice = core::choose_kernel(request, stream, preference);
@@ -457,6 +463,76 @@ void execute(const Problem& p, const PlanChoice& choice, const Stream& stream, c
   if (o.output != nullptr) run_elementwise(p, choice, stream, o, numbers);
 }
 
+// ---- the same on a device ----
+
+/// What the sums of a learnable backward pass need for any strides.
+std::size_t device_sums_workspace(const core::DeviceBackend& backend, const Problem& p) noexcept {
+  const AnyTensorMut sum = core::sum_of_shape(qparams_shape(p.shape, p.granularity), p.scale_element);
+  std::size_t bytes = 0;
+  const SegmentSpace space(p.shape, p.granularity);
+  space.for_each_part([&](StridedLoop& loop, int part) {
+    space.add_qparams(loop, part, sum);
+    bytes = std::max(bytes, backend.sums_workspace(core::sum_shape(loop), 2));
+  });
+  return bytes;
+}
+
+Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const Problem& p,
+              const Operands& o) noexcept {
+  const bool sums = o.d_scale != nullptr || o.d_zero_point != nullptr;
+  if (sums && core::numel(qparams_shape(p.shape, p.granularity)) == 0) return {};
+  const AnyTensorRef* const zero_points = o.zero_point != nullptr ? o.zero_point->tensor() : nullptr;
+  core::DeviceQuantize job{{p.formula, p.element, p.codes,
+                            o.scale.tensor() != nullptr ? p.scale_element : compute_of(p.element), p.form, p.q_min,
+                            p.q_max}};
+  job.scale = o.scale.number();
+  if (o.zero_point != nullptr) job.zero_point = o.zero_point->number();
+  const SegmentSpace space(p.shape, p.granularity);
+  Status status;
+  space.for_each_part([&](StridedLoop& loop, int part) {
+    if (!status) return;
+    const auto add_qparams = [&](const auto* view, ElementKind element) {
+      view != nullptr ? space.add_qparams(loop, part, *view) : loop.add_absent(element);
+    };
+    add_inputs(loop, part, space, o);
+    add_qparams(o.scale.tensor(), p.scale_element);
+    add_qparams(zero_points, ElementKind::S32);
+    o.output != nullptr ? space.add(loop, part, *o.output) : loop.add_absent(p.element);
+    job.sums = {0, {}, p.scale_element, o.grad_factor};
+    const auto add_sum = [&](const AnyTensorMut* to, int term) {
+      if (to == nullptr) return;
+      space.add_qparams(loop, part, *to);
+      job.sums.term[job.sums.count++] = term;
+    };
+    add_sum(o.d_scale, quantize::kDScale);
+    add_sum(o.d_zero_point, quantize::kDZeroPoint);
+    status = backend.quantize(run, job, loop);
+  });
+  return status;
+}
+
+/// Numbers for scale and zero point, and tensors as most are: no loop to describe, and nothing to share among threads.
+[[gnu::always_inline]] inline bool run_small(const Problem& p, const cpu::KernelRow& kernel,
+                                             const Operands& o) noexcept {
+  core::SmallOperands operands(p.shape);
+  if (!operands.has_work() || !p.per_tensor() || o.output == nullptr || o.d_scale != nullptr ||
+      o.d_zero_point != nullptr || o.scale.tensor() != nullptr) {
+    return false;
+  }
+  if (o.zero_point != nullptr && o.zero_point->tensor() != nullptr) return false;
+  const std::int64_t zero_point = o.zero_point != nullptr ? o.zero_point->number() : 0;
+  if (!p.trusted && !(core::is_scale(o.scale.number(), compute_of(p.element)) && core::is_zero_point(zero_point))) {
+    return false;
+  }
+  for (int i = 0; i < o.input_count; ++i) {
+    if (!operands.add_input(*o.inputs[i].view, o.inputs[i].element)) return false;
+  }
+  if (!operands.add_output(*o.output, o.output_element)) return false;
+  with_params(p, o.scale.number(), zero_point,
+              [&](const auto& params) { kernel.span(&params, operands.data(), operands.elements(), 0); });
+  return true;
+}
+
 /// One operation of the family, in the form of core/plan_parts.hpp.
 template <class Op, Formula formula>
 struct FamilyParts {
@@ -472,6 +548,11 @@ struct FamilyParts {
       PLANCK_TRY(core::check_type_parameter(name(d), "output_element", expected, 1, d.output_element));
     }
     return planck::select(problem_of(formula, d), stream, preference);
+  }
+
+  static bool run_small(const Descriptor& d, const cpu::KernelRow& kernel, const Args& a) noexcept {
+    const Problem p = problem_of(formula, d);
+    return planck::run_small(p, kernel, operands_of(p, a));
   }
 
   static Status check(OperandChecks& checks, const Descriptor& d, const Args& a) noexcept {
@@ -491,6 +572,12 @@ struct FamilyParts {
                       const Args& a) noexcept {
     const Problem p = problem_of(formula, d);
     planck::execute(p, choice, stream, workspace, operands_of(p, a));
+  }
+
+  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const Descriptor& d,
+                       const Args& a) noexcept {
+    const Problem p = problem_of(formula, d);
+    return planck::launch(backend, run, p, operands_of(p, a));
   }
 };
 

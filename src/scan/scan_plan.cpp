@@ -6,9 +6,11 @@
 
 #include "core/plan_parts.hpp"
 #include "core/reference_loop.hpp"
+#include "core/small_operands.hpp"
 #include "core/workspace.hpp"
 #include "cpu/lane_scan.hpp"
 #include "cpu/parallel.hpp"
+#include "cpu/row_scan.hpp"
 #include "numerics/storage.hpp"
 #include "scan/scan_carry.hpp"
 #include "scan/scan_ops.hpp"
@@ -88,12 +90,23 @@ PrecisionGuarantee precision_of(const scan::ScanKey& key) {
   return guarantee;
 }
 
+/// A gradient of Cumsum is the sum from the other end.
+core::DeviceScan device_job(const Problem& p, bool backward, int inputs = 0, int outputs = 0) {
+  const bool sum = backward && p.key.kind == ScanKind::Cumsum;
+  return {p.key, backward && !sum, p.reverse != sum, p.axis, inputs, outputs};
+}
+
 Result<PlanChoice> select_scan(std::string_view plan, const Problem& p, bool backward, const Stream& stream,
                                const PlanPreference& preference) noexcept {
   core::KernelRequest request;
   request.plan = plan;
   scan::with_element(p.key.element, [&]<class T>(T) { request.rows = cpu::scan_kernels<T>; });
   request.kernel = scan::kernel_row(p.key, nullptr, backward);
+  if (const core::DeviceBackend* const device = core::device_backend(stream)) {
+    request.workspace_bytes = device->scan_workspace(device_job(p, backward), p.shape);
+    request.precision = precision_of(p.key);
+    return core::choose_kernel(request, stream, preference);
+  }
   const std::int64_t length = p.shape[p.axis];
   const std::int64_t lanes = length == 0 ? 0 : core::numel(p.shape) / length;
   // An exclusive scan has one element less, and that may be cut otherwise.
@@ -246,6 +259,14 @@ void store_zeros(const StridedLoop& loop, int operand, ElementKind element) {
   });
 }
 
+/// A forward scan on a device, also of a piece without elements, which passes on what it got.
+Status launch_forward(const core::DeviceBackend& backend, const core::DeviceRun& run, const Problem& p,
+                      core::DeviceScan job, StridedLoop& loop, const std::optional<StridedLoop>& carries) noexcept {
+  if (p.reverse) loop.flip_dim(p.axis);
+  if (carries) job.carries = &*carries;
+  return backend.scan(run, job, loop);
+}
+
 // ---- Scan ----
 
 /// Indices are given exactly when the descriptor says of which kind.
@@ -338,6 +359,29 @@ struct ScanParts {
     return select_scan(kPlan, problem_of(d), false, stream, preference);
   }
 
+  /// One short row, from x to y alone.
+  static bool run_small(const ScanDescriptor& d, const cpu::KernelRow& kernel, const ScanArgs& a) noexcept {
+    core::SmallOperands operands(d.input_shape);
+    const std::int64_t n = operands.elements();
+    if (!operands.has_work() || d.input_shape[front_axis(d.scan_axis, d.input_shape)] != n || d.exclusive ||
+        d.index_element || a.indices || a.carry_in || a.carry_out || kernel.scan->row == nullptr) {
+      return false;
+    }
+    if (!operands.add_input(a.x, d.element) || !operands.add_output(a.y, d.element)) return false;
+    const std::int64_t first = d.reverse ? (n - 1) * size_of(d.element) : 0;
+    cpu::RowRun run{};
+    run.input[0] = static_cast<const std::byte*>(operands.data()[0]) + first;
+    run.output[0] = static_cast<std::byte*>(operands.data()[1]) + first;
+    run.input_back[0] = run.output_back[0] = d.reverse;
+    run.n = n;
+    run.position = d.reverse ? n - 1 : 0;
+    run.position_step = d.reverse ? -1 : 1;
+    run.lag = kernel.scan->lag_start;
+    run.writes = true;
+    kernel.scan->row(run);
+    return true;
+  }
+
   static Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanArgs& a) noexcept {
     const Problem p = problem_of(d);
     PLANCK_TRY(check_indices(kPlan, d, a.indices));
@@ -369,6 +413,17 @@ struct ScanParts {
     const StridedLoop* passed = carries ? &*carries : nullptr;
     d.exclusive ? run_exclusive(p, choice, stream, workspace, loop, passed)
                 : run_inclusive(p, choice, stream, workspace, loop, passed);
+  }
+
+  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const ScanDescriptor& d,
+                       const ScanArgs& a) noexcept {
+    const Problem p = problem_of(d);
+    StridedLoop loop(d.input_shape);
+    loop.add(a.x);
+    loop.add(a.y);
+    if (a.indices) loop.add(*a.indices);
+    loop.add_absent(d.element);
+    return launch_forward(backend, run, p, device_job(p, false, 1, a.indices ? 2 : 1), loop, carries_of(p, a));
   }
 };
 
@@ -412,14 +467,8 @@ struct ScanBackwardParts {
       other.reverse = !d.reverse;
       return ScanParts::execute(other, choice, stream, workspace, {a.dy, a.dx, std::nullopt});
     }
-    StridedLoop loop(d.input_shape);
-    loop.add(a.dy);
-    if (needs_x(d)) loop.add(*a.x);
-    if (a.indices) loop.add(*a.indices);
-    if (needs_y(d)) loop.add(*a.y);
-    const int inputs = loop.operands;
-    loop.add(a.dx);
-    loop.add_absent(d.element);
+    StridedLoop loop = operands(d, a);
+    const int inputs = loop.operands - 2;
     if (d.reverse) loop.flip_dim(p.axis);
     const bool over_x = needs_x(d) && loop.operand[scan::reference::kX].base == loop.operand[inputs].base;
     const bool cuttable = !over_x || (!looks_back(p.key) && !d.exclusive);
@@ -447,6 +496,32 @@ struct ScanBackwardParts {
       return store_zeros(ends, inputs, d.element);
     }
     run_backward(p, choice, stream, workspace, inputs, 1, cuttable, loop);
+  }
+
+  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const ScanDescriptor& d,
+                       const ScanBackwardArgs& a) noexcept {
+    if (d.kind == ScanKind::Cumsum) {
+      ScanDescriptor other = d;
+      other.reverse = !d.reverse;
+      return ScanParts::launch(backend, run, other, {a.dy, a.dx, std::nullopt});
+    }
+    const Problem p = problem_of(d);
+    StridedLoop loop = operands(d, a);
+    if (d.reverse) loop.flip_dim(p.axis);
+    return backend.scan(run, device_job(p, true, loop.operands - 2, 1), loop);
+  }
+
+ private:
+  /// The inputs that the kind needs, dx, and no initial state.
+  static StridedLoop operands(const ScanDescriptor& d, const ScanBackwardArgs& a) noexcept {
+    StridedLoop loop(d.input_shape);
+    loop.add(a.dy);
+    if (needs_x(d)) loop.add(*a.x);
+    if (a.indices) loop.add(*a.indices);
+    if (needs_y(d)) loop.add(*a.y);
+    loop.add(a.dx);
+    loop.add_absent(d.element);
+    return loop;
   }
 };
 
@@ -512,6 +587,17 @@ struct LinearRecurrenceParts {
     if (d.reverse) loop.flip_dim(p.axis);
     run_inclusive(p, choice, stream, workspace, loop, carries ? &*carries : nullptr);
   }
+
+  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run,
+                       const LinearRecurrenceDescriptor& d, const LinearRecurrenceArgs& a) noexcept {
+    const Problem p = problem_of(d);
+    StridedLoop loop(d.shape);
+    loop.add(a.a);
+    loop.add(a.b);
+    loop.add(a.h);
+    add_or_absent(loop, a.initial, d.element);
+    return launch_forward(backend, run, p, device_job(p, false, 2, 1), loop, carries_of(p, a));
+  }
 };
 
 struct LinearRecurrenceBackwardParts {
@@ -549,6 +635,24 @@ struct LinearRecurrenceBackwardParts {
                       const Workspace& workspace, const LinearRecurrenceBackwardArgs& a) noexcept {
     if (core::numel(d.shape) == 0) return zero_initial(d, a);
     const Problem p = problem_of(d);
+    StridedLoop loop = operands(d, a);
+    if (d.reverse) loop.flip_dim(p.axis);
+    const std::byte* h = loop.operand[scan::reference::kH].base;
+    const bool cuttable = h == nullptr || (loop.operand[3].base != h && loop.operand[4].base != h);
+    run_backward(p, choice, stream, workspace, 3, 3, cuttable, loop);
+  }
+
+  /// Also of an axis without elements, where d_initial is +0.
+  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run,
+                       const LinearRecurrenceDescriptor& d, const LinearRecurrenceBackwardArgs& a) noexcept {
+    const Problem p = problem_of(d);
+    StridedLoop loop = operands(d, a);
+    if (d.reverse) loop.flip_dim(p.axis);
+    return backend.scan(run, device_job(p, true, 3, 3), loop);
+  }
+
+ private:
+  static StridedLoop operands(const LinearRecurrenceDescriptor& d, const LinearRecurrenceBackwardArgs& a) noexcept {
     StridedLoop loop(d.shape);
     loop.add(a.dh);
     loop.add(a.a);
@@ -557,13 +661,9 @@ struct LinearRecurrenceBackwardParts {
     add_or_absent(loop, a.db, d.element);
     add_or_absent(loop, a.d_initial, d.element);
     add_or_absent(loop, a.da ? a.initial : std::nullopt, d.element);
-    if (d.reverse) loop.flip_dim(p.axis);
-    const std::byte* h = loop.operand[scan::reference::kH].base;
-    const bool cuttable = h == nullptr || (loop.operand[3].base != h && loop.operand[4].base != h);
-    run_backward(p, choice, stream, workspace, 3, 3, cuttable, loop);
+    return loop;
   }
 
- private:
   /// No element uses the initial state.
   static void zero_initial(const LinearRecurrenceDescriptor& d, const LinearRecurrenceBackwardArgs& a) {
     if (!a.d_initial) return;

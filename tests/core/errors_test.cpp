@@ -9,6 +9,7 @@
 #include <regex>
 #include <vector>
 
+#include "core/device_backend.hpp"
 #include "core/error_texts.hpp"
 #include "planck/planck.h"
 #include "planck/planck.hpp"
@@ -54,6 +55,38 @@ Outcome select_fake(const std::function<void(FakeQuantizeDescriptor&)>& change, 
   FakeQuantizeDescriptor d = fake();
   change(d);
   return outcome(FakeQuantizePlan<>::select(stream, d, p));
+}
+
+/// A device library without kernels, loaded for one call: an sm80, or one that fails to be found.
+const Stream kCuda = Stream::cuda(nullptr);
+std::optional<Text> device_failure;
+
+Outcome on_device(const std::function<Outcome()>& call, std::optional<Text> failure = std::nullopt) {
+  static constexpr core::DeviceBackend kBackend{
+      [](std::string_view plan, ArchSku& arch) noexcept -> core::Status {
+        arch = ArchSku::Sm80;
+        if (device_failure == Text::DeviceTooOld) return core::fail(*device_failure, {plan, 7});
+        if (device_failure) return core::fail(*device_failure, {plan, "a call", 35, "a name"}, 0, 0, 35);
+        return {};
+      },
+      nullptr,
+      nullptr,
+      nullptr,
+      nullptr,
+      [](const core::SumShape&, int sums) noexcept { return static_cast<std::size_t>(32 * sums); },
+      [](const Shape&, const Granularity&, ElementKind) noexcept { return std::size_t{0}; },
+      nullptr};
+  device_failure = failure;
+  core::register_cuda_backend(&kBackend);
+  const Outcome result = call();
+  core::register_cuda_backend(nullptr);
+  return result;
+}
+
+Outcome select_fake_backward(const PlanPreference& p) {
+  FakeQuantizeDescriptor d = fake();
+  d.learnable = true;
+  return outcome(FakeQuantizeBackwardPlan<>::select(kCuda, d, p));
 }
 
 Outcome select_granularity(const Granularity& granularity, const Shape& shape = {2, 4}) {
@@ -217,6 +250,31 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
          p.prefer_arch = ArchSku::Avx2;
          return select_fake([](auto&) {}, p);
        }},
+      {Text::DeviceArchUnsupported,
+       [] {
+         PlanPreference p;
+         p.prefer_arch = ArchSku::Sm90;
+         return on_device([&] { return select_fake([](auto&) {}, p, kCuda); });
+       }},
+      {Text::DeviceTooOld,
+       [] { return on_device([] { return select_fake([](auto&) {}, {}, kCuda); }, Text::DeviceTooOld); }},
+      {Text::WorkspaceLimit,
+       [] {
+         PlanPreference p;
+         p.max_workspace_bytes = 63;
+         return on_device([&] { return select_fake_backward(p); });
+       }},
+      {Text::NonFiniteOnDevice,
+       [] {
+         return on_device([] {
+           DynamicRangeQuantizeDescriptor d;
+           d.shape = {2, 4};
+           d.nonfinite = NonFinite::Error;
+           return outcome(DynamicRangeQuantizePlan<>::select(kCuda, d));
+         });
+       }},
+      {Text::DeviceFailed,
+       [] { return on_device([] { return select_fake([](auto&) {}, {}, kCuda); }, Text::DeviceFailed); }},
       {Text::NegativeExtent, [] { return select_fake([](auto& d) {
                                     d.shape = {4, -1};
                                   }); }},

@@ -12,6 +12,7 @@
 
 #include "core/overlap.hpp"
 #include "core/reference_loop.hpp"
+#include "core/small_operands.hpp"
 #include "planck/tensor.hpp"
 
 namespace planck {
@@ -174,6 +175,47 @@ TEST(Overlap, ProvesLargeInterleavedViewsDisjoint) {
   EXPECT_TRUE(core::provably_disjoint({0, 4, 2, {4096, 2048}, {16384, 4}}, {8192, 4, 2, {4096, 2048}, {16384, 4}}));
   EXPECT_TRUE(core::provably_disjoint({0, 2, 2, {1000, 300}, {2000, 6}}, {2, 2, 2, {1000, 300}, {2000, 6}}));
   EXPECT_TRUE(core::provably_disjoint({0, 4, 2, {4096, 2048}, {-16384, 4}}, {8192, 4, 2, {4096, 2048}, {-16384, 4}}));
+}
+
+TEST(SmallOperands, TakesNothingThatTheChecksRefuse) {
+  using core::Role;
+  std::mt19937 random(3);
+  alignas(64) std::array<std::byte, 256> memory;
+  const Shape shape{2, 3};
+  const auto pick = [&](std::initializer_list<std::int64_t> values) {
+    return values.begin()[random() % values.size()];
+  };
+  const auto draw = [&] {
+    AnyTensorMut view{memory.data() + pick({0, 0, 2, 8, 24, 64, 128}),
+                      pick({5, 6, 7, 30, -1, kUnknownCapacity}),
+                      pick({0, 0, 0, 1, 2, -1, std::numeric_limits<std::int64_t>::max()}),
+                      ElementKind::F32,
+                      shape,
+                      {pick({3, 3, 3, 4, -3}), pick({1, 1, 1, 2, 0})}};
+    if (random() % 16 == 0) view.data = nullptr;
+    if (random() % 16 == 0) view.element = random() % 2 == 0 ? ElementKind::S32 : ElementKind::Bf16;
+    if (random() % 16 == 0) view.shape = random() % 2 == 0 ? Shape{3, 2} : Shape{2, 0};
+    return view;
+  };
+  int taken = 0;
+  int in_place = 0;
+  for (int trial = 0; trial < 200000; ++trial) {
+    const AnyTensorMut input = draw();
+    const AnyTensorMut output = random() % 4 == 0 ? input : draw();
+    const ElementKind wanted = random() % 4 == 0 ? ElementKind::S32 : ElementKind::F32;
+    core::SmallOperands operands(shape);
+    if (!operands.add_input(input, ElementKind::F32) || !operands.add_output(output, wanted)) continue;
+    core::OperandChecks checks("Plan");
+    ASSERT_TRUE(checks.add({"input", Role::Input, input, ElementKind::F32, &shape}));
+    ASSERT_TRUE(checks.add({"output", Role::Output, output, wanted, &shape}));
+    ASSERT_TRUE(checks.check_overlaps());
+    ASSERT_EQ(operands.data()[0], static_cast<std::byte*>(input.data) + 4 * input.offset);
+    ASSERT_EQ(operands.data()[1], static_cast<std::byte*>(output.data) + 4 * output.offset);
+    ++taken;
+    in_place += operands.data()[0] == operands.data()[1] ? 1 : 0;
+  }
+  EXPECT_GT(taken, 1000);
+  EXPECT_GT(in_place, 100);
 }
 
 }  // namespace

@@ -195,7 +195,8 @@ __global__ void __launch_bounds__(kTileThreads) scan_heads(const ScanTask task) 
       const TreeStart tree_start{
           {ones - (digit_of(ones) > 0 ? 1 : 0), twos - (digit_of(twos) > 0 ? 1 : 0), threes - (threes > 0 ? 1 : 0)}};
       const bool any_before = base > 0;
-      if (thread == 0 && any_before) tree.before = levels.before(above, base >> (numerics::kRadixBits * tree_levels)).state;
+      if (thread == 0 && any_before)
+        tree.before = levels.before(above, base >> (numerics::kRadixBits * tree_levels)).state;
 
       const std::int64_t block = base + thread * kEight;
       Open<Math> open{};
@@ -248,8 +249,7 @@ __global__ void __launch_bounds__(kTileThreads) scan_heads(const ScanTask task) 
             const V value = Math::project(prefix.state);
             ends[0] = to_word(value);
             if (block + j == end - 1 && carry_out != nullptr) {
-              word_at(carry_out, out_step, scan::kCarryValue) =
-                  to_word(rounded(task.operand[kScanOut].element, value));
+              word_at(carry_out, out_step, scan::kCarryValue) = to_word(rounded(task.operand[kScanOut].element, value));
             }
           }
         }

@@ -72,8 +72,8 @@ __device__ __forceinline__ std::int64_t to_word(V value) {
 
 /// The first `count` of eight steps that lie `step` bytes apart; the others are 0.
 template <class V>
-__device__ __forceinline__ void load_eight(V (&value)[kEight], const std::byte* at, std::int64_t step,
-                                           ElementKind kind, std::int64_t count) {
+__device__ __forceinline__ void load_eight(V (&value)[kEight], const std::byte* at, std::int64_t step, ElementKind kind,
+                                           std::int64_t count) {
   with_scan_kind<V>(kind, [&]<class T>(T) {
 #pragma unroll
     for (int j = 0; j < kEight; ++j) {
@@ -192,8 +192,8 @@ __device__ __forceinline__ void load_slots(V (&value)[kEight], Quad* stage, cons
 }
 
 template <class V>
-__device__ __forceinline__ void store_slots(const V (&value)[kEight], Quad* stage, const WarpRows& rows,
-                                            std::byte* row, std::int64_t step, ElementKind kind) {
+__device__ __forceinline__ void store_slots(const V (&value)[kEight], Quad* stage, const WarpRows& rows, std::byte* row,
+                                            std::int64_t step, ElementKind kind) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   with_scan_kind<V>(kind, [&]<class T>(T) {
     constexpr int kQuads = kEight * sizeof(T) / 16;

@@ -13,9 +13,7 @@ struct ForwardPass {
   using Math = Scan;
   using V = Value;
   using State = typename Scan::State;
-  static constexpr bool kBegins = requires(const V* x) {
-    Scan::begin(x);
-  };
+  static constexpr bool kBegins = requires(const V* x) { Scan::begin(x); };
   static constexpr int kInputs = kBegins ? 2 : 1;
   static constexpr int kOutputs = Scan::kPositions ? 2 : 1;
   static constexpr unsigned kStateInputs = 3;
@@ -35,9 +33,7 @@ struct BackwardPass {
   static constexpr int kOutputs = outputs;
   static constexpr unsigned kStateInputs = state_inputs;  ///< bits of the inputs that states are made of
   static constexpr bool kBackward = true;
-  static constexpr bool kLags = requires {
-    Gradient::kLagStart;
-  };
+  static constexpr bool kLags = requires { Gradient::kLagStart; };
   static constexpr bool kLeads = outputs == 3;
 };
 
@@ -242,7 +238,8 @@ __device__ __forceinline__ void values_of(const ScanTask& task, std::int64_t s, 
 
 /// What stands before everything of the eight, for ScanValue::Before.
 template <class Pass>
-__device__ __forceinline__ typename Pass::V value_before(const ScanTask& task, const Open<typename Pass::Math>& before) {
+__device__ __forceinline__ typename Pass::V value_before(const ScanTask& task,
+                                                         const Open<typename Pass::Math>& before) {
   if constexpr (Pass::kBackward) {
     return {};
   } else {

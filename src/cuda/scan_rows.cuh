@@ -38,7 +38,7 @@ __device__ __forceinline__ void store_values(const ScanTask& task, const Lane<Pa
     const ScanOperand& operand = task.operand[kScanOut + k];
     store_slots(value, stage, rows, at.out[k] + row_step * operand.step, operand.step, operand.element);
   }
-  store_edge(task, at, s, e);
+  if (rows.count > 0) store_edge(task, at, s, e);
 }
 
 /// Rows of up to kShortRow steps. `threads` of a warp share a row: all of them, or as many as it has eights, rounded up

@@ -21,8 +21,8 @@ struct ScanSchedule {
       : columns(inner >= kLeastInner), level(columns ? 3 : 4), segments(0) {
     const std::int64_t segment = std::int64_t{1} << (3 * level);
     // Columns that pass on a carry have a multiple of 4096 steps, and only cut ones have open blocks for it.
-    const bool cuts = columns ? length >= 4096 || (length > segment && lanes < kFewColumns)
-                              : length > segment && lanes < kFewRows;
+    const bool cuts =
+        columns ? length >= 4096 || (length > segment && lanes < kFewColumns) : length > segment && lanes < kFewRows;
     if (cuts) segments = (length - 1) / segment + 1;
   }
 

@@ -49,13 +49,13 @@ struct ScanTask {
   std::int64_t position;  ///< of step 0; a carry adds to it
   std::int64_t position_step;
   ScanValue value;
-  bool moved_dy;           ///< inputs 0 and perhaps 2 are those of the step before; step 0 has some before it
+  bool moved_dy;  ///< inputs 0 and perhaps 2 are those of the step before; step 0 has some before it
   bool moved_y;
-  std::int64_t identity;   ///< what stands before everything, as the bits of a V
+  std::int64_t identity;  ///< what stands before everything, as the bits of a V
   std::int64_t carry_id;
-  bool carries_value;      ///< exclusive: a carry holds the last value
-  int level;               ///< of the segments
-  std::int64_t segments;   ///< of a lane
+  bool carries_value;     ///< exclusive: a carry holds the last value
+  int level;              ///< of the segments
+  std::int64_t segments;  ///< of a lane
 
   // In the workspace, in words of 64 bits.
   std::int64_t* states;      ///< [lane][segment][part]: totals, then what stands before

@@ -148,9 +148,7 @@ __device__ __forceinline__ int spread(int i) { return i + i / kEight; }
 struct TreeStart {
   int first[3];
   /// Whether anything stands before total i in its eight.
-  static __device__ __forceinline__ bool follows(int i, int first) {
-    return i > first && digit_of(i) != 0;
-  }
+  static __device__ __forceinline__ bool follows(int i, int first) { return i > first && digit_of(i) != 0; }
 };
 
 /// Totals of eight neighbours become what stands before each; gives the total of all.
@@ -201,8 +199,7 @@ __device__ __forceinline__ void scan_tree(Tree<Math>& tree, const typename Math:
     }
     __syncwarp();
     for (int i = thread; i < twos; i += kWarp) {
-      Open<Math> sum{tree.before_three[i / kEight],
-                     any_before || TreeStart::follows(i / kEight, start.first[2])};
+      Open<Math> sum{tree.before_three[i / kEight], any_before || TreeStart::follows(i / kEight, start.first[2])};
       if (TreeStart::follows(i, start.first[1])) sum.add(tree.two[spread(i)]);
       tree.before_two[i] = sum.state;
     }

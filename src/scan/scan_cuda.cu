@@ -24,7 +24,9 @@ constexpr std::int64_t kWordBytes = 8;
 class Count {
  public:
   constexpr Count(std::uint64_t value) : value_(value) {}  // NOLINT(google-explicit-constructor): it is a number
-  friend constexpr Count operator+(Count a, Count b) { return a.value_ > kMost - b.value_ ? kMost : a.value_ + b.value_; }
+  friend constexpr Count operator+(Count a, Count b) {
+    return a.value_ > kMost - b.value_ ? kMost : a.value_ + b.value_;
+  }
   friend constexpr Count operator*(Count a, Count b) {
     return b.value_ != 0 && a.value_ > kMost / b.value_ ? kMost : a.value_ * b.value_;
   }
@@ -259,7 +261,8 @@ std::int64_t lane_blocks(const ScanTask& task) { return (task.lanes + kColumnThr
 /// The workspace's first aligned word; null if there is none.
 std::int64_t* words_in(const Workspace& workspace) {
   const auto address = reinterpret_cast<std::uintptr_t>(workspace.data);
-  return workspace.data == nullptr ? nullptr : reinterpret_cast<std::int64_t*>((address + kWordBytes - 1) & -kWordBytes);
+  return workspace.data == nullptr ? nullptr
+                                   : reinterpret_cast<std::int64_t*>((address + kWordBytes - 1) & -kWordBytes);
 }
 
 // ---- jobs ----

@@ -102,7 +102,7 @@ elseif(MODE STREQUAL "add_subdirectory")
 elseif(MODE STREQUAL "static")
   set(static_prefix ${SCRATCH}/static-prefix)
   set(build ${BUILD}-static)
-  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${build} ${cmake_arguments} -DBUILD_SHARED_LIBS=OFF -DPLANCK_BUILD_TESTS=OFF
+  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${build} ${cmake_arguments} -DBUILD_SHARED_LIBS=OFF -DPLANCK_CUDA=OFF -DPLANCK_BUILD_TESTS=OFF
     -DPLANCK_BUILD_BENCHMARKS=OFF -DPLANCK_BUILD_EXAMPLES=OFF -DCMAKE_INSTALL_LIBDIR=${LIBDIR})
   run(${CMAKE_COMMAND} --build ${build})
   install_and_move(${build} ${static_prefix})

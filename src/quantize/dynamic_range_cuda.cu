@@ -12,7 +12,8 @@
 #include "core/workspace.hpp"
 #include "cuda/entries.hpp"
 #include "cuda/launch.hpp"
-#include "quantize/dynamic_range_kernels.cuh"
+#include "quantize/dynamic_range_columns.cuh"
+#include "quantize/dynamic_range_rows.cuh"
 #include "quantize/granularity.hpp"
 
 namespace planck::cuda {
@@ -99,8 +100,11 @@ struct Planner {
     job.items = ceil_div(job.all_items, job.pieces);
     job.held = one_run && job.vectors && job.all_items <= warps;
     job.units = ceil_div(job.segments * job.pieces, threads / job.lanes);
+    if (job.run != job.length || !job.vectors)
+      return launch_steps(job, threads, dynamic_rows<C, kShortThreads, Runs::Any>);
     return launch_steps(job, threads,
-                        threads == kShortThreads ? dynamic_rows<C, kShortThreads> : dynamic_rows<C, kLongThreads>);
+                        threads == kShortThreads ? dynamic_rows<C, kShortThreads, Runs::One>
+                                                 : dynamic_rows<C, kLongThreads, Runs::One>);
   }
 
   Status launch_columns(ColumnsJob<C> job) const {

@@ -66,18 +66,6 @@ std::optional<Flaw> flaw_of(const CarryWords& words, const ScanKey& key, std::in
 
 }  // namespace
 
-std::int64_t carry_id(const ScanKey& key) {
-  const bool last = is_extremum(key.kind) && key.ties == ScanTies::Last;
-  const auto bit = [](bool set, int place) { return std::int64_t{set} << place; };
-  return static_cast<std::int64_t>(key.kind) + (static_cast<std::int64_t>(key.element) << 16) + bit(last, 24) +
-         bit(key.indices.has_value(), 25) + bit(key.exclusive, 26) + bit(true, 32);
-}
-
-std::int64_t identity_word(const ScanKey& key) {
-  const double identity = identity_of(key.kind);
-  return is_float(key.element) ? to_word(identity) : static_cast<std::int64_t>(identity);
-}
-
 CarryWords carry_before(const core::StridedLoop* carries, int axis, core::LoopIndex lane, const ScanKey& key) {
   CarryWords words{};
   if (has_carry(carries, kCarryIn)) {

@@ -34,7 +34,12 @@ using CarryWords = std::array<std::int64_t, kScanCarryWords>;
 enum CarryOperand : int { kCarryIn, kCarryOut };
 
 /// Word 0 of this scan's carries, never 0.
-std::int64_t carry_id(const ScanKey& key);
+inline std::int64_t carry_id(const ScanKey& key) {
+  const bool last = is_extremum(key.kind) && key.ties == ScanTies::Last;
+  const auto bit = [](bool set, int place) { return std::int64_t{set} << place; };
+  return static_cast<std::int64_t>(key.kind) + (static_cast<std::int64_t>(key.element) << 16) + bit(last, 24) +
+         bit(key.indices.has_value(), 25) + bit(key.exclusive, 26) + bit(true, 32);
+}
 
 /// An element as a word, and back: f64 bits or an integer.
 template <class T>
@@ -55,7 +60,10 @@ T from_word(std::int64_t word) {
 }
 
 /// What an exclusive scan starts with.
-std::int64_t identity_word(const ScanKey& key);
+inline std::int64_t identity_word(const ScanKey& key) {
+  const double identity = identity_of(key.kind);
+  return is_float(key.element) ? to_word(identity) : static_cast<std::int64_t>(identity);
+}
 
 /// The open blocks of a level.
 inline int blocks_before(const CarryWords& words, int level) {

@@ -1,0 +1,69 @@
+// A scan as its kernels get it, by value: lanes, operands, where the axis is cut, and places in the workspace.
+//
+// Steps s = 0 … length - 1 are positions of the canonical order: forwards along the scan for values, from its other end
+// for gradients. An axis that is cut has segments of 8^level steps. A first kernel finds each segment's total and saves
+// what neighbours read of it, since results may overwrite elements; a second one finds what stands before each segment;
+// a third one scans the segments. Every block of threads writes the places of its own steps alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/layout.hpp"
+#include "planck/element.hpp"
+
+namespace planck::cuda {
+
+inline constexpr int kScanInputs = 3;
+inline constexpr int kScanOutputs = 3;
+
+/// Where the operands of a task are.
+enum ScanSlot : int { kScanIn = 0, kScanOut = 3, kScanInitial = 6, kScanCarryIn, kScanCarryOut, kScanSlots };
+
+struct ScanOperand {
+  std::byte* base;    ///< lane 0's first step; null if absent
+  std::int64_t step;  ///< bytes, along the axis
+  ElementKind element;
+  std::int64_t stride[core::kMaxLoopRank];  ///< bytes, along the dimensions of the lanes
+};
+
+/// Which value a step of a scan stores.
+enum class ScanValue : std::int32_t {
+  Inclusive,
+  Exclusive,  ///< the inclusive one of the step before
+  Before,     ///< of everything before the step, whole blocks closed
+};
+
+enum class ScanMode : std::int32_t {
+  Whole,   ///< a lane from its first step to its last
+  Totals,  ///< the first kernel of a cut axis
+  Finish,  ///< the third one
+};
+
+struct ScanTask {
+  int rank;  ///< of the lanes
+  std::int64_t extent[core::kMaxLoopRank];
+  std::int64_t lanes;
+  std::int64_t length;
+  ScanOperand operand[kScanSlots];
+  std::int64_t position;  ///< of step 0; a carry adds to it
+  std::int64_t position_step;
+  ScanValue value;
+  bool moved_dy;  ///< inputs 0 and perhaps 2 are those of the step before; step 0 has some before it
+  bool moved_y;
+  std::int64_t identity;  ///< what stands before everything, as the bits of a V
+  std::int64_t carry_id;
+  bool carries_value;     ///< exclusive: a carry holds the last value
+  int level;              ///< of the segments
+  std::int64_t segments;  ///< of a lane
+
+  // In the workspace, in words of 64 bits.
+  std::int64_t* states;      ///< [lane][segment][part]: totals, then what stands before
+  std::int64_t* ends;        ///< [lane][segment][level][part]: open blocks at a segment's last step, then its value
+  std::int64_t* edges;       ///< [lane][segment][input]: elements that neighbouring segments read
+  std::int64_t* lane_words;  ///< [lane][2]: the elements before a lane, and the value
+};
+
+inline constexpr int kLaneWords = 2;
+
+}  // namespace planck::cuda

@@ -97,6 +97,7 @@ std::size_t sums_workspace(const core::SumShape& shape, int sums) noexcept {
     parts = std::max(parts, split_values(sites, shape.extent[d]));
     if (++stage < stages && stage <= 2) results += sites;  // later ones take the places of these two
   }
+  if (results + parts == 0) return 0;
   return static_cast<std::size_t>(sums * (results + parts)) * sizeof(double) + alignof(double) - 1;
 }
 

@@ -4,6 +4,7 @@
 //   Compute                        float or double
 //   kTensors, kParams, kOutputs    its operands, in this order; params are inputs that often stand still along a row
 //   State state(const Compute (&param)[])                               what params make of themselves, e.g. 1 / scale
+//   kStored, kFirstSummed          how many outputs, the first ones, ever are stored; from which one on they are summed
 //   void operator()(const State&, const Compute (&in)[], Compute (&out)[])   one element
 // The loop is collapsed first. Where every operand stands still or has no gaps along the inner dimension, a thread
 // takes a chunk of elements that follow each other, in 16-byte vectors; the output's alignment decides where chunks
@@ -85,35 +86,39 @@ struct Row {
   }
 };
 
-/// Evaluates the places first <= i < last of the chunk that starts at `start`, and stores the outputs that are present.
-/// All inputs are read before anything is written. Of places outside, out holds anything.
-template <class Op, int N>
+/// Evaluates the places first <= i < last of the chunk that starts at `start`, calls taken(i, values) for each of the
+/// chunk in turn, and stores the outputs that are present. All inputs are read before anything is written. Values of
+/// places outside are anything.
+template <class Op, class Taken>
 __device__ __forceinline__ void run_chunk(const Job<Op>& job, const Row<Op>& row, std::int64_t start, int first,
-                                          int last, typename Op::Compute (&out)[Op::kOutputs][N]) {
+                                          int last, const Taken& taken) {
   using C = typename Op::Compute;
+  constexpr int kN = kChunk<C>;
   constexpr int kInputs = Job<Op>::kInputs;
-  C in[kInputs][N];
+  C in[kInputs][kN];
 #pragma unroll
   for (int k = 0; k < kInputs; ++k) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) in[k][i] = row.still[k];
+    for (int i = 0; i < kN; ++i) in[k][i] = row.still[k];
     if (Row<Op>::moves(job, k)) {
       const std::int64_t stride = job.inner_stride(k);
       load_chunk(in[k], row.at[k] + start * stride, stride, job.kind[k], first, last);
     }
   }
+  C out[Op::kStored + 1][kN];
   const auto evaluate = [&](const typename Op::State& state, int i) {
     C x[Op::kTensors];
     C y[Op::kOutputs];
 #pragma unroll
     for (int k = 0; k < Op::kTensors; ++k) x[k] = in[k][i];
     job.op(state, x, y);
+    taken(i, y);
 #pragma unroll
-    for (int o = 0; o < Op::kOutputs; ++o) out[o][i] = y[o];
+    for (int o = 0; o < Op::kStored; ++o) out[o][i] = y[o];
   };
   if (row.states_move) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
+    for (int i = 0; i < kN; ++i) {
       C param[Op::kParams + 1];
 #pragma unroll
       for (int p = 0; p < Op::kParams; ++p) param[p] = in[Op::kTensors + p][i];
@@ -121,10 +126,10 @@ __device__ __forceinline__ void run_chunk(const Job<Op>& job, const Row<Op>& row
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < N; ++i) evaluate(row.state, i);
+    for (int i = 0; i < kN; ++i) evaluate(row.state, i);
   }
 #pragma unroll
-  for (int o = 0; o < Op::kOutputs; ++o) {
+  for (int o = 0; o < Op::kStored; ++o) {
     if (row.at[kInputs + o] == nullptr) continue;
     const std::int64_t stride = job.inner_stride(kInputs + o);
     store_chunk(out[o], row.at[kInputs + o] + start * stride, stride, job.kind[kInputs + o], first, last);
@@ -175,8 +180,7 @@ __global__ void __launch_bounds__(kElementwiseThreads, 2) elementwise_rows(const
       const std::int64_t start = c * kN - shift;
       const int first = start < 0 ? static_cast<int>(-start) : 0;
       const int last = length - start < kN ? static_cast<int>(length - start) : kN;
-      C out[Op::kOutputs][kN];
-      run_chunk(job, row, start, first, last, out);
+      run_chunk(job, row, start, first, last, [](int, const auto&) {});
     }
   }
 }

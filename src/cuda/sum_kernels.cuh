@@ -60,6 +60,12 @@ struct SumJob {
   SumSpec spec;
 };
 
+/// Whether output o is summed; known not to be for those that an operation only stores.
+template <class Op>
+__device__ __forceinline__ bool sums_output(const SumSpec& spec, int o) {
+  return o >= Op::kFirstSummed && spec.sums(o);
+}
+
 /// Where a piece of `terms` terms ends in its tree: J and what is left of the open block of 8.
 struct PieceEnd {
   int whole;      ///< J
@@ -106,21 +112,14 @@ __device__ __forceinline__ void fold_block(const SumJob<Op>& job, const Row<Op>&
   constexpr int kN = kChunk<C>;
 #pragma unroll 1
   for (int begin = 0; begin < valid; begin += kN) {
-    C out[Op::kOutputs][kN];
-    run_chunk(job.job, row, start + begin, 0, valid - begin, out);
+    run_chunk(job.job, row, start + begin, 0, valid - begin, [&](int i, const C(&term)[Op::kOutputs]) {
+      if (begin + i >= valid) return;
 #pragma unroll
-    for (int o = 0; o < Op::kOutputs; ++o) {
-      if (!job.spec.sums(o)) continue;
-#pragma unroll
-      for (int i = 0; i < kN; ++i) {
-        const auto term = static_cast<double>(out[o][i]);
-        if (begin + i == 0) {
-          sum[o] = term;
-        } else if (begin + i < valid) {
-          sum[o] += term;
-        }
+      for (int o = 0; o < Op::kOutputs; ++o) {
+        if (!sums_output<Op>(job.spec, o)) continue;
+        sum[o] = begin + i == 0 ? static_cast<double>(term[o]) : sum[o] + static_cast<double>(term[o]);
       }
-    }
+    });
   }
 }
 
@@ -197,7 +196,7 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
       const int end_lane = (thread & 31) - within + (end.whole & (width - 1));
 #pragma unroll
       for (int o = 0; o < kOut; ++o) {
-        if (!spec.sums(o)) continue;
+        if (!sums_output<Op>(spec, o)) continue;
         double total = own[o];
 #pragma unroll
         for (int k = 1; k < 8; ++k) {
@@ -229,7 +228,7 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
         if (count > 0) {
 #pragma unroll
           for (int o = 0; o < kOut; ++o) {
-            if (!spec.sums(o)) continue;
+            if (!sums_output<Op>(spec, o)) continue;
             const double* from = &groups[o][of * groups_per_sum + begin];
             double total = from[0];
             for (int k = 1; k < count; ++k) total += from[k];
@@ -243,7 +242,7 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
         const std::int64_t at = first_site + thread;
 #pragma unroll
         for (int o = 0; o < kOut; ++o) {
-          if (!spec.sums(o)) continue;
+          if (!sums_output<Op>(spec, o)) continue;
           double e3 = larger[o][thread * larger_per_sum];
           for (int k = 1; k < end.whole / 64; ++k) e3 += larger[o][thread * larger_per_sum + k];
           if (!last) {
@@ -271,8 +270,13 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
   }
 }
 
+/// Blocks of a multiprocessor that registers are kept for: f64 needs more of them than half of all.
+template <class C>
+inline constexpr int kColumnBlocks = sizeof(C) == 8 ? 1 : 2;
+
 template <class Op>
-__global__ void __launch_bounds__(kSumColumnThreads, 2) sum_columns(const SumJob<Op> job) {
+__global__ void __launch_bounds__(kSumColumnThreads, kColumnBlocks<typename Op::Compute>)
+    sum_columns(const SumJob<Op> job) {
   constexpr int kOut = Op::kOutputs;
   constexpr int kWalkers = 8;
   constexpr int kLongColumns = kSumColumnThreads / kWalkers;  // sums of several rounds have all walkers
@@ -323,7 +327,7 @@ __global__ void __launch_bounds__(kSumColumnThreads, 2) sum_columns(const SumJob
       if (live && walker == 0) {
 #pragma unroll
         for (int o = 0; o < kOut; ++o) {
-          if (!spec.sums(o)) continue;
+          if (!sums_output<Op>(spec, o)) continue;
           double e2 = blocks[o][column];
           for (int k = 1; k < end_walker; ++k) e2 += blocks[o][k * columns + column];
           if (split) {

@@ -30,6 +30,8 @@ struct PartialOp {
   static constexpr int kTensors = kMaxSumOutputs;
   static constexpr int kParams = 0;
   static constexpr int kOutputs = kMaxSumOutputs;
+  static constexpr int kStored = 0;
+  static constexpr int kFirstSummed = 0;
   struct State {};
   __device__ __forceinline__ State state(const double (&)[1]) const { return {}; }
   __device__ __forceinline__ void operator()(const State&, const double (&in)[kTensors],
@@ -173,7 +175,8 @@ core::Status run_sums_together(const core::DeviceRun& run, const Job<Op>& job, c
   count = summed_operands(first, finals);
   const auto space = reinterpret_cast<std::uintptr_t>(run.workspace.data);
   auto* const values = reinterpret_cast<double*>((space + alignof(double) - 1) & ~(alignof(double) - 1));
-  if (reduced == 0) return run_stage(run, first, dim, values);
+  // One stage can do without workspace: nothing is cut into parts.
+  if (reduced == 0) return run_stage(run, first, dim, run.workspace.data != nullptr ? values : nullptr);
 
   core::StridedLoop rest = loop;
   PartialValues partial{values, 1, {}};

@@ -31,6 +31,7 @@ template <class Formula, class C>
 struct BinaryOp : WeightParam<C> {
   static constexpr int kTensors = 2;
   static constexpr int kOutputs = 1;
+  static constexpr int kStored = 1;
   __device__ __forceinline__ void operator()(const typename WeightParam<C>::State& p, const C (&in)[kTensors],
                                              C (&out)[kOutputs]) const {
     out[0] = Formula::value(in[0], in[1], p.weight);
@@ -42,6 +43,8 @@ template <class Formula, class C>
 struct BinaryBackwardOp : WeightParam<C> {
   static constexpr int kTensors = 3;
   static constexpr int kOutputs = 3;
+  static constexpr int kStored = 3;
+  static constexpr int kFirstSummed = 0;
   __device__ __forceinline__ void operator()(const typename WeightParam<C>::State& p, const C (&in)[kTensors],
                                              C (&out)[kOutputs]) const {
     out[0] = Formula::da(in[0], p.weight);

@@ -57,6 +57,7 @@ struct QuantizeOp : QuantizeParams<C> {
       formula == Formula::QuantizeBackward || formula == Formula::FakeQuantizeBackward;
   static constexpr int kTensors = kReadsGradient ? 2 : 1;
   static constexpr int kOutputs = 1;
+  static constexpr int kStored = 1;
 
   __device__ __forceinline__ void operator()(const State& p, const C (&in)[kTensors], C (&out)[kOutputs]) const {
     if constexpr (formula == Formula::Quantize) {
@@ -81,6 +82,8 @@ struct LearnableOp : QuantizeParams<C> {
   using State = typename QuantizeParams<C>::State;
   static constexpr int kTensors = 2;
   static constexpr int kOutputs = 3;
+  static constexpr int kStored = 1;
+  static constexpr int kFirstSummed = 1;
 
   __device__ __forceinline__ void operator()(const State& p, const C (&in)[kTensors], C (&out)[kOutputs]) const {
     out[0] = scalar::fake_quantize_backward(in[0], in[1], p.scale, p.range);

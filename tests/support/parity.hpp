@@ -83,8 +83,8 @@ struct Trial {
   std::size_t scenario;  ///< counted from the first that is tried
 };
 
-/// body(trial) for every way to broadcast that the shape has, in the scenarios or, from the second way on, in
-/// kFewScenarios, until one fails.
+/// body(trial) for every way to broadcast that the shape has, in the scenarios or, from the second way on and if
+/// those are fewer, in kFewScenarios, until one fails.
 void for_each_trial(const cpu::KernelRow& row, const Shape& shape, std::span<const Scenario> scenarios,
                     const std::function<void(const Trial&)>& body);
 

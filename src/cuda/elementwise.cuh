@@ -9,12 +9,14 @@
 // The loop is collapsed first. Where every operand stands still or has no gaps along the inner dimension, a thread
 // takes a chunk of elements that follow each other, in 16-byte vectors; the output's alignment decides where chunks
 // begin, so that only a row's first and last one are partial. Threads are dealt out over several short rows or parts of
-// a long one. Anything else goes element by element, neighbouring threads along the inner dimension.
+// a long one. Anything else goes element by element, neighbouring threads along the inner dimension, in tiles where an
+// operand is transposed.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 
 #include "core/layout.hpp"
 #include "cuda/access.cuh"
@@ -41,6 +43,21 @@ struct Job {
   PLANCK_HOST_DEVICE std::int64_t inner_stride(int k) const { return loop.operand[k].stride[loop.rank - 1]; }
 };
 
+/// Moves the operands by index number `index` of the first `dims` dimensions, the last of them fastest.
+template <class Op>
+__device__ __forceinline__ void move_operands(const Job<Op>& job, int dims, std::int64_t index,
+                                              std::byte* (&at)[Job<Op>::kOperands]) {
+  for (int d = dims - 1; d >= 0; --d) {
+    const std::int64_t rest = d == 0 ? 0 : index / job.loop.extent[d];
+    const std::int64_t along = index - rest * job.loop.extent[d];
+    index = rest;
+#pragma unroll
+    for (int k = 0; k < Job<Op>::kOperands; ++k) {
+      if (at[k] != nullptr) at[k] += along * job.loop.operand[k].stride[d];
+    }
+  }
+}
+
 /// A row of a job as one thread sees it: where its operands are, the inputs that stand still along it, and the state of
 /// their parameters.
 template <class Op>
@@ -61,16 +78,7 @@ struct Row {
   __device__ __forceinline__ Row(const Job<Op>& job, std::int64_t row) : states_move(false) {
 #pragma unroll
     for (int k = 0; k < Job<Op>::kOperands; ++k) at[k] = job.loop.operand[k].base;
-    for (int d = job.loop.rank - 2; d >= 0; --d) {
-      const std::int64_t extent = job.loop.extent[d];
-      const std::int64_t rest = d == 0 ? 0 : row / extent;
-      const std::int64_t index = row - rest * extent;
-      row = rest;
-#pragma unroll
-      for (int k = 0; k < Job<Op>::kOperands; ++k) {
-        if (at[k] != nullptr) at[k] += index * job.loop.operand[k].stride[d];
-      }
-    }
+    move_operands(job, job.loop.rank - 1, row, at);
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
       still[k] = job.absent[k];
@@ -185,42 +193,77 @@ __global__ void __launch_bounds__(kElementwiseThreads, 2) elementwise_rows(const
   }
 }
 
-/// One element for each thread: for strides and rows that no vector fits.
+/// How single elements are dealt out: in the loop's order or, where an operand is transposed, in tiles of its last two
+/// dimensions.
+struct Scatter {
+  std::int64_t count;         ///< elements or tiles
+  std::int64_t inner_tiles;   ///< of a row of tiles; 0: elements in order
+  std::int64_t second_tiles;  ///< along the second last dimension
+};
+inline constexpr int kTile = 32;
+
 template <class Op>
-__global__ void __launch_bounds__(kElementwiseThreads)
-    elementwise_scattered(const Job<Op> job, const std::int64_t count) {
+__device__ __forceinline__ void run_element(const Job<Op>& job, std::byte* const (&at)[Job<Op>::kOperands]) {
   using C = typename Op::Compute;
   constexpr int kInputs = Job<Op>::kInputs;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kElementwiseThreads;
-  for (std::int64_t e = static_cast<std::int64_t>(blockIdx.x) * kElementwiseThreads + threadIdx.x; e < count;
-       e += step) {
-    std::byte* at[Job<Op>::kOperands];
+  C in[kInputs];
 #pragma unroll
-    for (int k = 0; k < Job<Op>::kOperands; ++k) at[k] = job.loop.operand[k].base;
-    std::int64_t left = e;
-    for (int d = job.loop.rank - 1; d >= 0; --d) {
-      const std::int64_t rest = d == 0 ? 0 : left / job.loop.extent[d];
-      const std::int64_t index = left - rest * job.loop.extent[d];
-      left = rest;
+  for (int k = 0; k < kInputs; ++k) in[k] = at[k] == nullptr ? job.absent[k] : load_one<C>(at[k], job.kind[k]);
+  C x[Op::kTensors];
+  C param[Op::kParams + 1];
+  C y[Op::kOutputs];
 #pragma unroll
-      for (int k = 0; k < Job<Op>::kOperands; ++k) {
-        if (at[k] != nullptr) at[k] += index * job.loop.operand[k].stride[d];
-      }
+  for (int k = 0; k < Op::kTensors; ++k) x[k] = in[k];
+#pragma unroll
+  for (int p = 0; p < Op::kParams; ++p) param[p] = in[Op::kTensors + p];
+  job.op(job.op.state(param), x, y);
+#pragma unroll
+  for (int o = 0; o < Op::kOutputs; ++o) {
+    if (at[kInputs + o] != nullptr) store_one(at[kInputs + o], job.kind[kInputs + o], y[o]);
+  }
+}
+
+/// One element for each thread: for strides and rows that no vector fits. In a tile a warp goes along the inner
+/// dimension and the block's other warps along the second last one, so that what a transposed operand has in one line
+/// of memory is used while the cache holds it.
+template <class Op>
+__global__ void __launch_bounds__(kElementwiseThreads, 2)
+    elementwise_scattered(const Job<Op> job, const Scatter scatter) {
+  constexpr int kOperands = Job<Op>::kOperands;
+  const int rank = job.loop.rank;
+  const bool tiled = scatter.inner_tiles != 0;
+  const std::int64_t items = tiled ? scatter.count : (scatter.count + kElementwiseThreads - 1) / kElementwiseThreads;
+  for (std::int64_t item = blockIdx.x; item < items; item += gridDim.x) {
+    std::int64_t index = item * kElementwiseThreads + threadIdx.x;
+    std::int64_t i = 0;
+    std::int64_t j = 0;
+    if (tiled) {
+      const std::int64_t tile = item / scatter.inner_tiles;
+      index = tile / scatter.second_tiles;
+      i = (item - tile * scatter.inner_tiles) * kTile + threadIdx.x % kTile;
+      j = (tile - index * scatter.second_tiles) * kTile + threadIdx.x / kTile;
+      if (i >= job.loop.extent[rank - 1]) continue;
+    } else if (index >= scatter.count) {
+      continue;
     }
-    C in[kInputs];
+    std::byte* start[kOperands];
 #pragma unroll
-    for (int k = 0; k < kInputs; ++k) in[k] = at[k] == nullptr ? job.absent[k] : load_one<C>(at[k], job.kind[k]);
-    C x[Op::kTensors];
-    C param[Op::kParams + 1];
-    C y[Op::kOutputs];
+    for (int k = 0; k < kOperands; ++k) start[k] = job.loop.operand[k].base;
+    move_operands(job, tiled ? rank - 2 : rank, index, start);
+    if (!tiled) {
+      run_element(job, start);
+      continue;
+    }
+    const std::int64_t left = job.loop.extent[rank - 2] - j;
+    for (int step = 0; step < kTile && step < left; step += kElementwiseThreads / kTile) {
+      std::byte* at[kOperands];
 #pragma unroll
-    for (int k = 0; k < Op::kTensors; ++k) x[k] = in[k];
-#pragma unroll
-    for (int p = 0; p < Op::kParams; ++p) param[p] = in[Op::kTensors + p];
-    job.op(job.op.state(param), x, y);
-#pragma unroll
-    for (int o = 0; o < Op::kOutputs; ++o) {
-      if (at[kInputs + o] != nullptr) store_one(at[kInputs + o], job.kind[kInputs + o], y[o]);
+      for (int k = 0; k < kOperands; ++k) {
+        const core::LoopOperand& operand = job.loop.operand[k];
+        at[k] = start[k];
+        if (at[k] != nullptr) at[k] += i * operand.stride[rank - 1] + (j + step) * operand.stride[rank - 2];
+      }
+      run_element(job, at);
     }
   }
 }
@@ -269,6 +312,39 @@ RowSplit split_rows(const Job<Op>& job, int leader) {
   return split;
 }
 
+/// The dimension along which a transposed operand has its elements closest together, or -1.
+template <class Op>
+int transposed_dim(const Job<Op>& job) {
+  for (int k = 0; k < Job<Op>::kOperands; ++k) {
+    if (job.loop.operand[k].base == nullptr) continue;
+    int closest = job.loop.rank - 1;
+    for (int d = closest - 1; d >= 0; --d) {
+      const auto stride = [&](int dim) { return std::abs(job.loop.operand[k].stride[dim]); };
+      if (stride(d) != 0 && stride(d) < stride(closest)) closest = d;
+    }
+    if (closest != job.loop.rank - 1) return closest;
+  }
+  return -1;
+}
+
+template <class Op>
+core::Status run_scattered(const core::DeviceRun& run, Job<Op> job, std::int64_t count) noexcept {
+  core::StridedLoop& loop = job.loop;
+  Scatter scatter{count, 0, 0};
+  std::int64_t blocks = (count + kElementwiseThreads - 1) / kElementwiseThreads;
+  const int dim = transposed_dim(job);
+  const std::int64_t inner = loop.extent[loop.rank - 1];
+  if (dim >= 0 && inner >= kTile / 2 && loop.extent[dim] >= 4) {
+    const std::int64_t second = loop.extent[dim];
+    loop.move_dim(dim, loop.rank - 2);
+    scatter.inner_tiles = (inner + kTile - 1) / kTile;
+    scatter.second_tiles = (second + kTile - 1) / kTile;
+    blocks = count / inner / second * scatter.inner_tiles * scatter.second_tiles;
+    scatter.count = blocks;
+  }
+  return launch(run, blocks, kElementwiseThreads, elementwise_scattered<Op>, job, scatter);
+}
+
 /// Runs the job's operation on every element of its loop, which has the operands of the job and no others.
 template <class Op>
 core::Status run_elementwise(const core::DeviceRun& run, Job<Op> job) noexcept {
@@ -278,10 +354,7 @@ core::Status run_elementwise(const core::DeviceRun& run, Job<Op> job) noexcept {
   if (count == 0 || leader < Job<Op>::kInputs) return {};
   core::collapse(job.loop);
   if (job.loop.rank == 0) job.loop.append_unit_dim();
-  if (!runs_in_chunks(job, leader)) {
-    const std::int64_t blocks = (count + kElementwiseThreads - 1) / kElementwiseThreads;
-    return launch(run, blocks, kElementwiseThreads, elementwise_scattered<Op>, job, count);
-  }
+  if (!runs_in_chunks(job, leader)) return run_scattered(run, job, count);
   const RowSplit split = split_rows(job, leader);
   const int rows_per_block = kElementwiseThreads / split.threads_per_row;
   const std::int64_t blocks = (split.rows + rows_per_block - 1) / rows_per_block * split.segments;

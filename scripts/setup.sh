@@ -60,7 +60,9 @@ print(*(name.replace("_", "-") for name in sys.argv[1:] if find_spec(name) is No
 SITE=$PWD/build/python/site
 build_python_package() {
   rm -rf "$SITE"
-  CMAKE_CXX_COMPILER_LAUNCHER=ccache "$VENV/bin/pip" install -q --no-build-isolation --no-deps --target "$SITE" .
+  # The compiler by the name that CMake finds it under: the compiler cache then knows the files from the other builds.
+  CC=${CC:-cc} CXX=${CXX:-c++} CMAKE_CXX_COMPILER_LAUNCHER=ccache \
+    "$VENV/bin/pip" install -q --no-build-isolation --no-deps --target "$SITE" .
 }
 
 # Unpacks arm64 packages of the libraries into a folder, without installing them: fetch_arm64 FOLDER PACKAGE ...

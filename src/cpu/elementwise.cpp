@@ -15,6 +15,8 @@ namespace {
 using core::StridedLoop;
 
 constexpr std::int64_t kUnitBytes = 64 << 10;
+/// One long span has a multiple of this many units: five and a scrap would be dealt to two threads as three to two.
+constexpr std::int64_t kUnitsDealt = 8;
 
 /// Moves next to last the dimension along which a packed operand is nearest to contiguous, so that tiles
 /// use whole cache lines of it.
@@ -67,7 +69,12 @@ void run_elementwise(const Stream& stream, const KernelRow& kernel, const void* 
 
   // Multiples of 64 elements keep unit borders off shared cache lines for every element size.
   const std::int64_t unit_elements = std::max<std::int64_t>(SpanRunner::kScratch, kUnitBytes / element_bytes & ~63);
-  const std::int64_t unit_columns = std::min(columns, unit_elements);
+  std::int64_t unit_columns = std::min(columns, unit_elements);
+  if (columns > unit_columns) {
+    const std::int64_t multiple = rows == 1 ? kUnitsDealt : 1;
+    const std::int64_t wanted = ceil_div(ceil_div(columns, unit_elements), multiple) * multiple;
+    unit_columns = (ceil_div(columns, wanted) + 63) & ~63;
+  }
   std::int64_t unit_rows =
       std::min(rows, std::max<std::int64_t>(1, unit_elements / std::max<std::int64_t>(1, columns)));
   if (unit_rows > SpanRunner::kTileRows) unit_rows -= unit_rows % SpanRunner::kTileRows;

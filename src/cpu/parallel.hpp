@@ -15,6 +15,10 @@ inline constexpr std::int64_t kInlineBytes = 128 << 10;
 /// About what one piece should touch: fits the second-level cache.
 inline constexpr std::int64_t kPieceBytes = 256 << 10;
 
+/// Small operations are cut finer, so that the calling thread can go on until a worker comes, but no finer than this.
+inline constexpr std::int64_t kLeastPieceBytes = 128 << 10;
+inline constexpr std::int64_t kPiecesPerThread = 4;
+
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Calls body(begin, end) over sub-ranges that together are [0, units); `unit_bytes` is what one unit touches.
@@ -28,7 +32,8 @@ void for_each_range(const Stream& stream, std::int64_t units, std::int64_t unit_
     std::int64_t units;
     std::int64_t pieces;
   };
-  const std::int64_t wanted = std::max<std::int64_t>(threads, bytes / kPieceBytes);
+  const std::int64_t finer = std::min(kPiecesPerThread * threads, bytes / kLeastPieceBytes);
+  const std::int64_t wanted = std::max<std::int64_t>({threads, finer, bytes / kPieceBytes});
   Context context{body, units, std::min(units, wanted)};
   stream.executor().for_each(
       context.pieces, threads,

@@ -26,6 +26,9 @@ constexpr std::int64_t kManyRows = 16;
 /// States that need no workspace: of the pieces of a row that threads share, and of a feed's in a row that they do not.
 constexpr std::int64_t kStackValues = 1024;
 
+/// A group of elements as registers have it, of the widest ones.
+constexpr std::int64_t kMaxRowGroup = 64;
+
 std::int64_t pieces_in(std::int64_t length) { return ceil_div(length, kRowPiece); }
 
 /// Whether the elements along the axis lie side by side for every operand that walks it.
@@ -68,6 +71,12 @@ class PieceFold {
   alignas(kPartBytes) std::byte storage_[kMaxScanParts * kPartBytes * kStates];
   int parts_;
   Lanes lane_;
+};
+
+/// What a feed says: the first element's value, before which the others' lie, turned round or as registers have them.
+struct FeedValues {
+  const double* first;
+  bool in_lanes;
 };
 
 /// The rows of a loop: where they are, and what a run over one or a piece of it needs to know.
@@ -146,9 +155,19 @@ class Rows {
   }
 
   /// Gives a run its fed input: the first element's value, before which the others' lie.
-  void feed(RowRun& run, const double* values) const {
-    run.input[kernel_.inputs] = reinterpret_cast<const std::byte*>(values);
+  void feed(RowRun& run, const FeedValues& values) const {
+    run.input[kernel_.inputs] = reinterpret_cast<const std::byte*>(values.first);
     run.input_back[kernel_.inputs] = true;
+    run.in_lanes = values.in_lanes;
+  }
+
+  /// The lowest address of an input's elements `distance` elements further on than those of a run, wherever that is:
+  /// rows follow each other in memory, mostly.
+  const std::byte* ahead(const RowRun& run, int input, std::int64_t distance) const {
+    const std::int64_t step = loop_.operand[input].stride[scan_.axis];
+    const std::int64_t lowest = distance * step + (step < 0 ? (run.n - 1) * step : 0);
+    const auto from = reinterpret_cast<std::uintptr_t>(run.input[input]);
+    return reinterpret_cast<const std::byte*>(from + static_cast<std::uintptr_t>(lowest));
   }
 
   const LaneScanKernel& kernel() const { return kernel_; }
@@ -184,23 +203,26 @@ class Feed {
     for (std::int64_t q = 0; q < pieces(); ++q) fold.replace(states.at(q), q + 1 < pieces());
   }
 
-  /// The values for a row's elements start … start + n - 1, where n is at most kRowPiece + 1: that of the first is
-  /// returned, the others lie before it in `values`, which has room for kValues.
-  const double* values_of(const Pointers& row, const PieceStates& befores, std::int64_t start, std::int64_t n,
-                          double* values) const {
+  /// The values for a row's elements start … start + n - 1, where n is at most kRowPiece + 1, in `values`, which has
+  /// room for kValues. `ahead` is wanted soon after.
+  FeedValues values_of(const Pointers& row, const PieceStates& befores, std::int64_t start, std::int64_t n,
+                       double* values, const std::byte* ahead = nullptr) const {
     // In the feed's own order the elements are first … last.
     const std::int64_t last = rows_.length() - 1 - start;
     const std::int64_t first = last - (n - 1);
     const std::int64_t from = first / kRowPiece * kRowPiece;
+    const bool in_lanes = first % kMaxRowGroup == 0 && (last + 1) % kMaxRowGroup == 0;
     for (std::int64_t t = from; t <= last; t += kRowPiece) {
       const std::int64_t q = t / kRowPiece;
       RowRun piece = run_of(row, q, std::min(kRowPiece, last + 1 - t));
       piece.before = q == 0 ? nullptr : befores.at(q);
       piece.writes = true;
       piece.output[0] = reinterpret_cast<std::byte*>(values + (t - from));
+      piece.in_lanes = in_lanes;
+      piece.ahead = ahead;
       kernel_.row(piece);
     }
-    return values + (last - from);
+    return {values + (last - from), in_lanes};
   }
   static constexpr std::int64_t kValues = 2 * kRowPiece;
 
@@ -242,8 +264,11 @@ void run_whole(const Stream& stream, const Rows& rows, std::int64_t count, std::
     alignas(64) double values[Feed::kValues];
     rows.for_each(begin, end, [&](const Pointers& row) {
       if (length <= kRowPiece) {
+        // Memory is asked for about a piece before it is wanted: short rows beyond this one.
         RowRun run = rows.piece(row, 0);
-        rows.feed(run, feed.values_of(row, befores, 0, length, values));
+        const std::byte* const ahead = rows.ahead(run, 0, kRowPiece - length);
+        rows.feed(run, feed.values_of(row, befores, 0, length, values, ahead));
+        run.ahead = rows.ahead(run, kFeedInput, kRowPiece);
         kernel.row(run);
         return;
       }
@@ -252,7 +277,8 @@ void run_whole(const Stream& stream, const Rows& rows, std::int64_t count, std::
       double lag = kernel.lag_start;
       for (std::int64_t q = 0; q < pieces_in(length); ++q) {
         RowRun run = rows.piece(row, q);
-        rows.feed(run, feed.values_of(row, befores, q * kRowPiece, run.n, values));
+        rows.feed(run, feed.values_of(row, befores, q * kRowPiece, run.n, values, rows.ahead(run, 0, 0)));
+        run.ahead = rows.ahead(run, kFeedInput, kRowPiece);
         double total[kMaxScanParts];
         run.before = fold.before();
         run.lag = lag;
@@ -322,14 +348,14 @@ class CutRow {
     // One more, if the step before has to be asked what it leaves.
     const std::int64_t more = kernel_.lags && !lag_known ? 1 : 0;
     alignas(64) double values[Feed::kValues];
-    const double* fed = nullptr;
+    FeedValues fed{};
     if (kernel_.feed != nullptr && kernel_.states_need_feed) {
       fed = Feed(rows_).values_of(row_, feed_befores_, start - more, run.n + more, values);
-      rows_.feed(run, fed - more);
+      rows_.feed(run, {fed.first - more, fed.in_lanes});
     }
     if (more > 0) {
       RowRun step = rows_.run_of(row_, start - 1, 1);
-      if (fed != nullptr) rows_.feed(step, fed);
+      if (fed.first != nullptr) rows_.feed(step, fed);
       step.writes = false;
       kernel_.row(step);
       run.lag = step.lag;
@@ -346,7 +372,9 @@ class CutRow {
     RowRun run = rows_.piece(row_, q);
     alignas(64) double values[Feed::kValues];
     if (kernel_.feed != nullptr) {
-      rows_.feed(run, Feed(rows_).values_of(row_, feed_befores_, q * kRowPiece, run.n, values));
+      const std::byte* const ahead = rows_.ahead(run, 0, 0);
+      rows_.feed(run, Feed(rows_).values_of(row_, feed_befores_, q * kRowPiece, run.n, values, ahead));
+      run.ahead = rows_.ahead(run, kFeedInput, kRowPiece);
     }
     run.before = q == 0 ? nullptr : befores_.at(q);
     if (kernel_.lags) run.lag = lags_[q];

@@ -19,12 +19,14 @@ struct RowRun {
   std::int64_t n;
   std::int64_t position;  ///< the first element's place along the axis
   std::int64_t position_step;
-  const double* before;  ///< the state of everything before, part by part; null if there is nothing
-  double* total;         ///< where the state of a run of kRowPiece elements is left, if it is wanted
-  double lag;            ///< what the step before left; the last step's is put there
-  bool writes;           ///< or states alone are wanted
-  bool streamed;         ///< outputs go past the caches; they are aligned to a cache line
-  ScanEdge edge;         ///< at which end of the run an edge's operands stand, if it has any
+  const double* before;    ///< the state of everything before, part by part; null if there is nothing
+  double* total;           ///< where the state of a run of kRowPiece elements is left, if it is wanted
+  double lag;              ///< what the step before left; the last step's is put there
+  bool writes;             ///< or states alone are wanted
+  bool streamed;           ///< outputs go past the caches; they are aligned to a cache line
+  bool in_lanes;           ///< a feed's values stay as registers have them: runs of whole groups, one each way
+  const std::byte* ahead;  ///< memory that is wanted soon, as much as the first input has; or null
+  ScanEdge edge;           ///< at which end of the run an edge's operands stand, if it has any
   const std::byte* edge_input;
 };
 

@@ -24,6 +24,25 @@
 HWY_BEFORE_NAMESPACE();
 namespace planck::cpu::HWY_NAMESPACE {
 
+#if HWY_TARGET != HWY_SCALAR
+/// store_in_order where nothing is NaN, which takes bf16 four operations more to find out.
+template <bool streamed, class T>
+PLANCK_MATH void store_numbers_in_order(Pair<T> x, T* to) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    using U = Vec<std::uint32_t>;
+    const Tag<std::uint16_t> d16;
+    const U first = bits(x.first);
+    const U second = bits(x.second);
+    const U low = first + U(0x7FFFU) + (shift_right<16>(first) & U(1U));
+    const U high = second + U(0x7FFFU) + (shift_right<16>(second) & U(1U));
+    const Vec<std::uint16_t> packed(hn::ConcatOdd(d16, hn::BitCast(d16, high.raw), hn::BitCast(d16, low.raw)));
+    store_full<streamed>(packed, reinterpret_cast<std::uint16_t*>(to));
+  } else {
+    store_in_order<streamed>(x, to);
+  }
+}
+#endif
+
 template <class Kernel, class Inputs = typename Kernel::Inputs, class Outputs = typename Kernel::Outputs>
 struct Span;
 
@@ -43,8 +62,9 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   /// One 16-bit output of other inputs: two registers of lanes a step, in order.
   static constexpr bool kOrdered =
       sizeof(C) == 4 && kOutputs == 1 && sizeof(Out0) == 2 && !kPaired && HWY_TARGET != HWY_SCALAR;
-  /// Whether every store is a full register, which streaming needs.
-  static constexpr bool kStreamable = kPaired || kOrdered || (std::is_same_v<Out, C> && ...);
+  /// Whether every store is a full register, which streaming needs. Codes are where store_codes makes one of them.
+  static constexpr bool kStreamedCodes = kPacked && HWY_TARGET == HWY_AVX2;
+  static constexpr bool kStreamable = kPaired || kOrdered || kStreamedCodes || (std::is_same_v<Out, C> && ...);
 
   static constexpr std::int64_t kShortRow = 1024;
 
@@ -58,7 +78,8 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
     if constexpr (kStreamable) {
       const std::int64_t head = streamed != 0 ? elements_to_alignment(operands, n, streamed) : -1;
       if (head >= 0) {
-        if (head > 0) partial(kernel, operands, 0, head);
+        if constexpr (kStreamedCodes) i = full_steps<false>(kernel, operands, 0, head, 0);
+        if (i < head) partial(kernel, operands, i, head - i);
         i = full_steps<true>(kernel, operands, head, n, streamed);
       } else {
         i = full_steps<false>(kernel, operands, 0, n, 0);
@@ -87,7 +108,7 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
         Vec<C> codes[4];
         for (int k = 0; k < 4; ++k)
           apply(kernel, local, i + k * elements, codes + k, std::make_index_sequence<kInputs>());
-        store_codes(codes, static_cast<Out0*>(local[kInputs]) + i);
+        put_codes<may_stream && kStreamedCodes>(codes, static_cast<Out0*>(local[kInputs]) + i);
       }
     }
     for (; i + elements <= n; i += elements) {
@@ -114,10 +135,11 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
       apply(kernel, operands, i, out, std::index_sequence<I...>());
       apply(kernel, operands, i + step_elements() / 2, out + 1, std::index_sequence<I...>());
       auto* to = static_cast<Out0*>(operands[kInputs]) + i;
+      const Pair<Out0> both{out[0], out[1]};
       if (may_stream && streamed != 0) {
-        store_ordered<true>(out[0], out[1], to);
+        put_in_order<true>(both, to);
       } else {
-        store_ordered<false>(out[0], out[1], to);
+        put_in_order<false>(both, to);
       }
     } else {
       Vec<C> out[kOutputs];
@@ -133,6 +155,27 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
     kernel(in, out);
   }
 
+  /// A kernel with a member kNeverNan says that its results are none.
+  template <bool streamed>
+  static PLANCK_MATH void put_in_order(Pair<Out0> x, Out0* to) {
+    if constexpr (requires { Kernel::kNeverNan; }) {
+      store_numbers_in_order<streamed>(x, to);
+    } else {
+      store_in_order<streamed>(x, to);
+    }
+  }
+
+  template <bool streamed>
+  static PLANCK_MATH void put_codes(const Vec<C>* codes, Out0* to) {
+    if constexpr (streamed) {
+      alignas(64) Out0 packed[HWY_MAX_BYTES];  // never leaves its register
+      store_codes(codes, packed);
+      store_full<true>(Vec<Out0>(hn::Load(Tag<Out0>(), packed)), to);
+    } else {
+      store_codes(codes, to);
+    }
+  }
+
   template <bool may_stream, class T>
   static PLANCK_MATH void put(Pair<T> x, T* to, bool streamed) {
     if (may_stream && streamed) {
@@ -143,7 +186,7 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   }
   template <bool may_stream, class T>
   static PLANCK_MATH void put(Vec<C> x, T* to, bool streamed) {
-    if constexpr (may_stream) {
+    if constexpr (may_stream && std::is_same_v<T, C>) {
       if (streamed) return store_full<true>(x, to);
     }
     store(x, to);
@@ -166,7 +209,7 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
 
   /// How many elements come before all streamed outputs are aligned to a register; -1 if they never are together.
   static std::int64_t elements_to_alignment(void* const* operands, std::int64_t n, unsigned streamed) {
-    const auto register_bytes = static_cast<std::uintptr_t>(step_elements()) * sizeof(Out0);
+    const auto register_bytes = static_cast<std::uintptr_t>(step_elements()) * (kPacked ? 4 : 1) * sizeof(Out0);
     std::int64_t head = -1;
     for (int o = 0; o < kOutputs; ++o) {
       if ((streamed >> o & 1U) == 0) continue;

@@ -12,8 +12,9 @@
 
 namespace planck::cpu {
 
-/// Outputs that together have this many bytes are streamed. Below, the next operation may find them in a
-/// common last-level cache of 32 MiB.
+/// Outputs that together have this many bytes are streamed, and any beside which as much again is read: what was
+/// written first would be gone at the end. Below, the next operation may find them in a common last-level cache of 32
+/// MiB.
 inline constexpr std::int64_t kStreamBytes = std::int64_t{32} << 20;
 /// The same as a variable, for tests that stream small tensors.
 extern std::int64_t stream_bytes;

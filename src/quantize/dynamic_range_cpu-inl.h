@@ -288,9 +288,10 @@ struct DynamicRowsKernel {
   using QParams = scalar::DynamicQParams<C>;
   using Quantize = Kernel<Formula::Quantize, T, Q, RunQParams<T, ScaleForm::Divide>>;
 
-  static void run(const void* params, void* const* operands, std::int64_t n, unsigned) {
+  static void run(const void* params, void* const* operands, std::int64_t n, unsigned streamed) {
     const auto& rows = *static_cast<const quantize::DynamicRows*>(params);
-    with_range_kind<T>(rows.rule.symmetric, [&]<class Finite>(Finite) { quantize_rows<Finite>(rows, operands, n); });
+    with_range_kind<T>(rows.rule.symmetric,
+                       [&]<class Finite>(Finite) { quantize_rows<Finite>(rows, operands, n, streamed); });
   }
 
  private:
@@ -300,7 +301,8 @@ struct DynamicRowsKernel {
   static constexpr std::int64_t kElementsAtOnce = 2048;
 
   template <class Finite>
-  static PLANCK_MATH void quantize_rows(const quantize::DynamicRows& rows, void* const* operands, std::int64_t n) {
+  static PLANCK_MATH void quantize_rows(const quantize::DynamicRows& rows, void* const* operands, std::int64_t n,
+                                        unsigned streamed) {
     using namespace quantize::dynamic_operand;
     const auto at = [&](int operand, std::int64_t row) {
       return static_cast<std::byte*>(operands[operand]) + row * rows.stride[operand];
@@ -321,7 +323,7 @@ struct DynamicRowsKernel {
         const std::byte* next = r + at_once < rows.count ? at(kInput, r + at_once) : nullptr;
         const std::int32_t sum =
             quantize_row(rows.rule, qparams[r - first], reinterpret_cast<const T*>(at(kInput, r)),
-                         reinterpret_cast<Q*>(at(kOutput, r)), n, operands[kRowSum] != nullptr, next);
+                         reinterpret_cast<Q*>(at(kOutput, r)), n, operands[kRowSum] != nullptr, next, streamed);
         if (operands[kRowSum] != nullptr) write(sum, at(kRowSum, r));
       }
     }
@@ -340,7 +342,8 @@ struct DynamicRowsKernel {
 
   /// Returns the sum of the codes if it is wanted. `next` is an input that is read soon, or null.
   static PLANCK_MATH std::int32_t quantize_row(const scalar::RangeRule& rule, const QParams& qparams, const T* x,
-                                               Q* codes, std::int64_t n, bool summed, const std::byte* next) {
+                                               Q* codes, std::int64_t n, bool summed, const std::byte* next,
+                                               unsigned streamed) {
     constexpr std::int64_t kPiece = 1024;
     const quantize::Params<C> params(static_cast<double>(qparams.scale), qparams.zero_point, rule.q_min, rule.q_max);
     const Quantize kernel(params);
@@ -352,7 +355,7 @@ struct DynamicRowsKernel {
         __builtin_prefetch(next + (i + k) * static_cast<std::int64_t>(sizeof(T)));
       }
       void* const operands[] = {const_cast<T*>(x + i), codes + i};
-      Span<Quantize>::apply_to(kernel, operands, count, 0);
+      Span<Quantize>::apply_to(kernel, operands, count, streamed);
       if (summed) sum += sum_codes(codes + i, count);
     }
     return static_cast<std::int32_t>(sum);

@@ -14,6 +14,7 @@
 #include "cpu/elementwise.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/rectangle.hpp"
+#include "cpu/streaming.hpp"
 #include "cpu/sum_kernels.hpp"
 #include "numerics/dispatch.hpp"
 #include "quantize/dynamic_range_ops.hpp"
@@ -158,13 +159,15 @@ void run_rows(const Stream& stream, ArchSku arch, const DynamicRun& run, Strided
 
   std::int64_t count = 1;
   for (int d = 0; d < last; ++d) count *= loop.extent[d];
+  // Codes that are summed are read again at once.
+  const bool streaming = run.row_sum == nullptr && cpu::worth_streaming(loop, 1, kOperands - 1);
   const auto body = [&](std::int64_t begin, std::int64_t end) noexcept {
     for_each_run(loop, begin, end, [&](std::array<std::byte*, kOperands> at, std::int64_t run_count) {
       if (contiguous) {
         DynamicRows here = rows;
         here.count = run_count;
         const std::array<void*, kOperands> operands{at[0], at[1], at[2], at[3], at[4]};
-        return kernel(&here, operands.data(), length, 0);
+        return kernel(&here, operands.data(), length, streaming ? 1U : 0U);
       }
       for (std::int64_t r = 0; r < run_count; ++r) {
         strided.quantize(at);
@@ -173,6 +176,7 @@ void run_rows(const Stream& stream, ArchSku arch, const DynamicRun& run, Strided
         }
       }
     });
+    if (streaming) cpu::stream_fence();
   };
   cpu::for_each_range(stream, count, length * static_cast<std::int64_t>(2 * sizeof(T)) + 64, body);
 }

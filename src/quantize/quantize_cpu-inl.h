@@ -84,9 +84,17 @@ struct OperandQParams {
   }
 };
 
+/// What span-inl.h may know of a formula's results: codes times a finite scale are no NaN.
+template <Formula formula>
+struct Results {};
+template <>
+struct Results<Formula::Dequantize> {
+  static constexpr bool kNeverNan = true;
+};
+
 /// The kernel of a formula over elements T (and codes Q), its parameters from `Source`.
 template <Formula formula, class T, class Q, class Source>
-struct Kernel : Source {
+struct Kernel : Source, Results<formula> {
   using typename Source::C;
   using V = Vec<C>;
   using Inputs = typename Source::template Inputs<std::conditional_t<formula == Formula::Dequantize, Q, T>>;

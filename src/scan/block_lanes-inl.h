@@ -8,6 +8,9 @@
 
 #include <hwy/highway.h>
 
+#include <type_traits>
+#include <utility>
+
 #include "numerics/canonical_order.hpp"
 #include "scan/scan_lanes-inl.h"
 
@@ -36,6 +39,16 @@ struct BlockLanes {
     store_turned<T, false>(x, to, streamed);
   }
 
+  /// A group as lanes have it, without turning; and one that was stored so, as a run the other way round has it.
+  static PLANCK_MATH void store_lanes(const V* x, std::byte* to) {
+    for (int s = 0; s < kBlock; ++s) hn::StoreU(x[s].raw, Tag<double>(), reinterpret_cast<double*>(to) + s * kLanes);
+  }
+  static PLANCK_MATH void load_lanes_back(const std::byte* from, V* x) {
+    const Tag<double> d;
+    const double* const lowest = reinterpret_cast<const double*>(from) - (kGroup - 1);
+    for (int s = 0; s < kBlock; ++s) x[s] = V(hn::Reverse(d, hn::LoadU(d, lowest + (kBlock - 1 - s) * kLanes)));
+  }
+
   static PLANCK_MATH V broadcast_last(V v) {
     const Tag<double> d;
     alignas(64) std::int64_t last[kLanes];
@@ -60,8 +73,108 @@ struct BlockLanes {
   static constexpr int kRegisters = kBlock;                  ///< of a group
   static constexpr int kRowRegisters = kRegisters / kLanes;  ///< of a block, as it lies in memory
 
+  /// With AVX2 a row of f32 fills a register: turned before it is widened, half as much has to move, and nothing from
+  /// one half of a register to the other.
+  template <class T>
+  static constexpr bool kNarrow = kLanes == 4 && sizeof(T) <= 4;
+  using Row32 = hn::Vec<Tag<float>>;
+
   template <class T, bool back>
   static PLANCK_MATH void load_turned(const std::byte* from, V* x) {
+    if constexpr (kNarrow<T>) {
+      load_narrow<T, back>(reinterpret_cast<const T*>(from), x);
+    } else {
+      load_wide<T, back>(from, x);
+    }
+  }
+  template <class T, bool back>
+  static PLANCK_MATH void store_turned(const V* x, std::byte* to, bool streamed) {
+    if constexpr (kNarrow<T>) {
+      Row32 rows[kLanes];
+      narrow<T, back>(x, rows);
+      if (streamed) return store_narrow<T, true>(rows, reinterpret_cast<T*>(to));
+      store_narrow<T, false>(rows, reinterpret_cast<T*>(to));
+    } else {
+      store_wide<T, back>(x, to, streamed);
+    }
+  }
+
+  template <class T, bool back>
+  static PLANCK_MATH void load_narrow(const T* from, V* x) {
+    const Tag<float> d;
+    Row32 rows[kLanes];
+    for (int b = 0; b < kLanes; ++b) {
+      const T* row = from + (back ? kLanes - 1 - b : b) * kBlock;
+      if constexpr (std::is_same_v<T, std::int32_t>) {
+        rows[b] = hn::BitCast(d, hn::LoadU(Tag<std::int32_t>(), row));
+      } else {
+        rows[b] = HWY_NAMESPACE::load<float>(row).raw;
+      }
+    }
+    turn_in_halves(rows);
+    const hn::Half<Tag<float>> half;
+    for (int s = 0; s < kLanes; ++s) {
+      x[back ? kBlock - 1 - s : s] = widen<T>(hn::LowerHalf(half, rows[s]));
+      x[back ? kLanes - 1 - s : kLanes + s] = widen<T>(hn::UpperHalf(half, rows[s]));
+    }
+  }
+  template <class T, bool back>
+  static PLANCK_MATH void narrow(const V* x, Row32* rows) {
+    for (int s = 0; s < kLanes; ++s) {
+      const auto low = narrow_half<T>(x[back ? kBlock - 1 - s : s]);
+      const auto high = narrow_half<T>(x[back ? kLanes - 1 - s : kLanes + s]);
+      rows[s] = hn::Combine(Tag<float>(), high, low);
+    }
+    turn_in_halves(rows);
+    for (int b = 0; back && b < kLanes / 2; ++b) std::swap(rows[b], rows[kLanes - 1 - b]);
+  }
+  template <class T, bool streamed>
+  static PLANCK_MATH void store_narrow(const Row32* rows, T* to) {
+    for (int b = 0; b < kLanes; b += sizeof(T) == 2 ? 2 : 1) {
+      T* const at = to + b * kBlock;
+      if constexpr (std::is_same_v<T, std::int32_t>) {
+        const Tag<std::int32_t> d;
+        store_full<streamed>(Vec<std::int32_t>(hn::BitCast(d, rows[b])), at);
+      } else if constexpr (sizeof(T) == 4) {
+        store_full<streamed>(Vec<float>(rows[b]), at);
+      } else {
+        store_in_order<streamed>(Pair<T>{Vec<float>(rows[b]), Vec<float>(rows[b + 1])}, at);
+      }
+    }
+  }
+  template <class T, class Half>
+  static PLANCK_MATH V widen(Half half) {
+    if constexpr (std::is_same_v<T, std::int32_t>) {
+      return V(hn::PromoteTo(Tag<double>(), hn::BitCast(Narrow<std::int32_t, double>(), half)));
+    } else {
+      return V(hn::PromoteTo(Tag<double>(), half));
+    }
+  }
+  template <class T>
+  static PLANCK_MATH auto narrow_half(V x) {
+    const Narrow<float, double> half;
+    if constexpr (std::is_same_v<T, std::int32_t>) {
+      return hn::BitCast(half, hn::DemoteTo(Narrow<std::int32_t, double>(), x.raw));
+    } else {
+      return hn::DemoteTo(half, x.raw);
+    }
+  }
+  /// Four registers of 32-bit lanes: rows to columns, in both halves alike.
+  static PLANCK_MATH void turn_in_halves(Row32* rows) {
+    const Tag<float> d;
+    const Tag<double> pairs;
+    const auto low = hn::BitCast(pairs, hn::InterleaveLower(d, rows[0], rows[1]));
+    const auto high = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[0], rows[1]));
+    const auto next_low = hn::BitCast(pairs, hn::InterleaveLower(d, rows[2], rows[3]));
+    const auto next_high = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[2], rows[3]));
+    rows[0] = hn::BitCast(d, hn::InterleaveLower(pairs, low, next_low));
+    rows[1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low, next_low));
+    rows[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high, next_high));
+    rows[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high, next_high));
+  }
+
+  template <class T, bool back>
+  static PLANCK_MATH void load_wide(const std::byte* from, V* x) {
     V rows[kRegisters];
     constexpr std::int64_t kHalf = kGroup / 2 * sizeof(T);
     static_assert(2 * ManyLanes::kRegisters == kRegisters);
@@ -78,7 +191,7 @@ struct BlockLanes {
     }
   }
   template <class T, bool back>
-  static PLANCK_MATH void store_turned(const V* x, std::byte* to, bool streamed) {
+  static PLANCK_MATH void store_wide(const V* x, std::byte* to, bool streamed) {
     V rows[kRegisters];
     constexpr std::int64_t kHalf = kGroup / 2 * sizeof(T);
     for (int c = 0; c < kRowRegisters; ++c) {

@@ -6,6 +6,7 @@
 #define PLANCK_SCAN_ROW_SCAN_CPU_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <cstring>
@@ -48,6 +49,7 @@ class Row {
         }
         scan_group(run, at, t == 0 && g == 0, now, g, tile);
         advance(at);
+        if constexpr (kAhead) fetch_ahead(at);
       }
       join_blocks(groups, fold, now, tile);
       const bool begins = now.begins;
@@ -77,6 +79,10 @@ class Row {
   static constexpr int kOutputs = std::tuple_size_v<Out>;
   using Traits = ScanTraits<Scan, V>;
   static constexpr bool kEdgeEnds = kOutputs > kEdgeOutput;
+  /// A feed, whose values stay f64, and what is fed with them.
+  static constexpr bool kFeeds = kOutputs == 1 && std::is_same_v<std::tuple_element_t<0, Out>, double>;
+  static constexpr bool kFed = kInputs == 3 && std::is_same_v<std::tuple_element_t<kInputs - 1, In>, double>;
+  static constexpr bool kAhead = kFeeds || kFed;
   template <int k>
   using InOf = std::tuple_element_t<k, In>;
   template <int k>
@@ -97,6 +103,8 @@ class Row {
     bool input_back[kInputs];
     bool output_back[kOutputs];
     bool streamed;
+    bool in_lanes;
+    const std::byte* ahead;
   };
 
   /// How far a run is.
@@ -104,6 +112,11 @@ class Row {
     V lag;
     bool begins;  ///< nothing stands before
     std::int64_t position;
+    OneState before;  ///< the next block of 64, unless it begins
+    OneState above;   ///< the block of 512, if anything does
+    bool has_above;
+    OneState open;  ///< of the block of 512, what is behind
+    int open_blocks;
   };
 
   /// A tile's groups between the two times that they are gone through.
@@ -126,6 +139,10 @@ class Row {
     now.lag = V(run.lag);
     now.begins = run.before == nullptr;
     now.position = run.position;
+    for (int k = 0; k < Scan::kParts; ++k) now.above.part[k] = now.begins ? 0 : run.before[k];
+    now.before = now.open = now.above;
+    now.has_above = !now.begins;
+    now.open_blocks = 0;
     return now;
   }
 
@@ -133,6 +150,8 @@ class Row {
     Places at;
     set_places(run, at, std::make_index_sequence<kInputs>(), std::make_index_sequence<kOutputs>());
     at.streamed = run.streamed;
+    at.in_lanes = run.in_lanes;
+    at.ahead = run.ahead != nullptr ? run.ahead : run.input[0];
     return at;
   }
   template <std::size_t... i, std::size_t... o>
@@ -164,6 +183,14 @@ class Row {
     for (int k = 0; k < kOutputs; ++k) at.output[k] += at.output_group[k];
   }
 
+  /// Asks for what is wanted next and lies where the processor does not expect it: as many bytes as a group has.
+  static PLANCK_MATH void fetch_ahead(Places& at) {
+    constexpr std::int64_t kLine = 64;
+    constexpr auto kBytes = static_cast<std::int64_t>(kGroup * sizeof(InOf<0>));
+    for (std::int64_t i = 0; i < kBytes; i += kLine) hwy::Prefetch(at.ahead + i);
+    at.ahead += kBytes;
+  }
+
   static PLANCK_MATH State select_state(Mask<double> mask, const State& yes, const State& no) {
     State s;
     for (int k = 0; k < Scan::kParts; ++k) s.part[k] = select(mask, yes.part[k], no.part[k]);
@@ -178,7 +205,11 @@ class Row {
       if (!kRead || at.input[k] == nullptr) {
         for (int s = 0; s < kBlock; ++s) x[k][s] = V(0);
       } else if constexpr (kRead) {
-        BlockLanes::load<T>(at.input[k], at.input_back[k], x[k]);
+        if (kFed && k == kInputs - 1 && at.in_lanes) {
+          BlockLanes::load_lanes_back(at.input[k], x[k]);
+        } else {
+          BlockLanes::load<T>(at.input[k], at.input_back[k], x[k]);
+        }
       }
       load<k + 1>(at, x);
     }
@@ -186,7 +217,9 @@ class Row {
   template <int k>
   static PLANCK_MATH void store(const Places& at, V (*y)[kBlock]) {
     if constexpr (k < kOutputs) {
-      if (kOutputs == 1 || at.output[k] != nullptr) {
+      if (kFeeds && at.in_lanes) {
+        BlockLanes::store_lanes(y[k], at.output[k]);
+      } else if (kOutputs == 1 || at.output[k] != nullptr) {
         BlockLanes::store<OutOf<k>>(y[k], at.output[k], at.output_back[k], at.streamed);
       }
       store<k + 1>(at, y);
@@ -243,13 +276,15 @@ class Row {
     for (int s = 0; s < kBlock; ++s) {
       tile.own[g][s] = own[s];
       if constexpr (Traits::kGradient) {
-        for (int k = 0; k < kInputs; ++k) tile.in[g][s][k] = in[s][k];
+        for (int k = 0; k < kInputs; ++k) {
+          if ((Scan::kGradientInputs >> k & 1) != 0) tile.in[g][s][k] = in[s][k];
+        }
       }
     }
   }
 
   /// From the totals of all blocks to what stands before each. A lane is a block of 64 now.
-  static PLANCK_MATH void join_blocks(int groups, Fold& fold, const Progress& now, Tile& tile) {
+  static PLANCK_MATH void join_blocks(int groups, Fold& fold, Progress& now, Tile& tile) {
     State x[kBlock];
     for (int k = 0; k < Scan::kParts; ++k) {
       V part[kBlock];
@@ -262,16 +297,19 @@ class Row {
     // One block of 64 after the other: what stands before it takes the place of its total.
     const int whole = groups / (kBlock / kLanes);
     for (int b = 0; b < kLanes; ++b) {
-      OneState before;
-      for (int k = 0; k < Scan::kParts; ++k) before.part[k] = 0;
-      if (b > 0 || !now.begins) before = fold.prefix();
-      if (b < whole) {
-        OneState total;
-        for (int k = 0; k < Scan::kParts; ++k) total.part[k] = wide[k][b];
-        fold.push_block(2, total);
-      }
-      for (int k = 0; k < Scan::kParts; ++k) wide[k][b] = before.part[k];
+      OneState total;
+      for (int k = 0; k < Scan::kParts; ++k) total.part[k] = wide[k][b];
+      for (int k = 0; k < Scan::kParts; ++k) wide[k][b] = now.before.part[k];
       if (b >= whole) break;
+      now.open = b == 0 && now.open_blocks == 0 ? total : One::combine(now.open, total);
+      now.before = now.has_above ? One::combine(now.above, now.open) : now.open;
+      ++now.open_blocks;
+    }
+    if (now.open_blocks == kBlock) {
+      fold.push_block(3, now.open);
+      now.above = now.before = fold.prefix();
+      now.has_above = true;
+      now.open_blocks = 0;
     }
     State above;
     for (int k = 0; k < Scan::kParts; ++k) above.part[k] = V(hn::Load(Tag<double>(), wide[k]));

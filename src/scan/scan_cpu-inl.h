@@ -6,6 +6,7 @@
 #define PLANCK_SCAN_SCAN_CPU_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <tuple>
@@ -54,11 +55,13 @@ struct Lanes {
 
   static void step(const LaneSteps& s) {
     if (kExponential || s.n < kWide) return step_lanes(s);
-    // Step by step: then memory is walked row by row, and the states wait in the first-level cache.
+    // Step by step: then memory is walked row by row, and the states wait in the first-level cache. Processors fetch
+    // ahead on their own where the next row lies behind this one, but not where it lies before it or further off.
     LaneSteps one = s;
     one.steps = 1;
+    const bool ahead = s.input_step[0] != s.n * static_cast<std::int64_t>(sizeof(std::tuple_element_t<0, In>));
     for (std::int64_t k = 0; k < s.steps; ++k) {
-      step_lanes(one);
+      step_lanes(one, ahead);
       one.first = false;
       one.position += s.position_step;
       for (int i = 0; i < kMaxScanInputs; ++i) {
@@ -112,14 +115,27 @@ struct Lanes {
  private:
   static constexpr std::int64_t kWide = 512;  ///< lanes whose rows are worth walking one by one
 
-  static void step_lanes(const LaneSteps& s) {
+  static void step_lanes(const LaneSteps& s, bool ahead = false) {
     std::int64_t i = 0;
 #if PLANCK_SCAN_VECTORS
     if constexpr (std::is_same_v<V, double>) {
-      for (; i + many() <= s.n; i += many()) Many::run(s, i);
+      for (; i + many() <= s.n; i += many()) {
+        Many::run(s, i);
+        if (ahead) fetch_next<0>(s, i);
+      }
     }
 #endif
     for (; i < s.n; ++i) One::run(s, i);
+  }
+
+  /// Asks for the lanes' next elements.
+  template <int k>
+  static PLANCK_MATH void fetch_next(const LaneSteps& s, std::int64_t i) {
+    if constexpr (k < std::tuple_size_v<In>) {
+      constexpr auto kBytes = static_cast<std::int64_t>(sizeof(std::tuple_element_t<k, In>));
+      if (s.input[k] != nullptr) hwy::Prefetch(s.input[k] + s.input_step[k] + i * kBytes);
+      fetch_next<k + 1>(s, i);
+    }
   }
 };
 

@@ -140,7 +140,8 @@ struct WinnerScan : ExtremumScan<V, largest, last, true> {
 // ---- backward passes, which run from the axis' end to its start ----
 //
 // lift also gets a value that the step before left, and leaves one for the next. gradients gets the inputs, whether
-// all of them are there, the element's position and the state of everything from the axis' end to here.
+// all of them are there, the element's position and the state of everything from the axis' end to here; bits of
+// kGradientInputs say which inputs it reads.
 
 /// Inputs dy and, last, the winner's position. dx[j] is the sum of dy over the positions that j wins, which are
 /// neighbours and begin at j: a flag starts a new sum.
@@ -149,6 +150,7 @@ struct ExtremumGradient {
   static constexpr int kParts = 2;
   static constexpr bool kPositions = true;
   static constexpr double kLagStart = -1;
+  static constexpr unsigned kGradientInputs = 1U << (inputs - 1);
   using State = ScanState<V, kParts>;
   static PLANCK_MATH State lift(const V* in, V* lag) {
     const V winner = in[inputs - 1];
@@ -204,6 +206,7 @@ template <class V>
 struct LinearRecurrenceGradient : LinearRecurrenceScan<V> {
   using State = ScanState<V, 2>;
   static constexpr double kLagStart = 1;
+  static constexpr unsigned kGradientInputs = 0b110;
   static PLANCK_MATH State lift(const V* in, V* lag) {
     const State s = {{*lag, in[0]}};
     *lag = in[1];
@@ -219,6 +222,7 @@ struct LinearRecurrenceGradient : LinearRecurrenceScan<V> {
 /// Inputs dy, x and L, the product of what stands before: dx[j] = L[j] * R[j] with R[j] = dy[j] + x[j+1] * R[j+1].
 template <class V>
 struct CumprodGradient : LinearRecurrenceGradient<V> {
+  static constexpr unsigned kGradientInputs = 0b100;
   static PLANCK_MATH void gradients(const V* in, bool, V, const ScanState<V, 2>& s, V* out) {
     out[0] = in[2] * s.part[1];
   }

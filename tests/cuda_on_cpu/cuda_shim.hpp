@@ -52,6 +52,16 @@ PLANCK_CUDA_VECTORS(longlong, long long)
 PLANCK_CUDA_VECTORS(ulonglong, unsigned long long)
 #undef PLANCK_CUDA_VECTORS
 
+// What host code asks the runtime: one device, of the plainest architecture.
+using cudaError_t = int;
+enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor };
+inline cudaError_t cudaGetDevice(int* device) { return *device = 0; }
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = 8, cuda_on_cpu::kSuccess; }
+inline const char* cudaGetErrorName(cudaError_t code) {
+  if (code == cuda_on_cpu::kInvalidConfiguration) return "cudaErrorInvalidConfiguration";
+  return code == cuda_on_cpu::kLaunchFailure ? "cudaErrorLaunchFailure" : "cudaErrorUnknown";
+}
+
 namespace cuda_on_cpu {
 
 /// kernel() in every thread of the grid; 0 or the code of an error.

@@ -8,7 +8,8 @@
 
 namespace cuda_on_cpu {
 
-/// Overwrites every shared array of the executable; floats become large numbers or NaN, by the seed.
+/// Overwrites the shared arrays that were written since the last call; all of them the first time. Floats become large
+/// numbers or NaN, by the seed.
 void spoil_shared_memory(std::uint32_t seed);
 
 }  // namespace cuda_on_cpu

@@ -6,7 +6,9 @@
 #   add_subdirectory  the consumer compiles planck's source tree as a part of its own project
 #   static            configures, builds and installs a static planck, then find_package and pkg-config --static
 #
-# SOURCE and BUILD are planck's trees, SCRATCH a directory of our own, VERSION what every package must say.
+# SOURCE and BUILD are planck's trees, SCRATCH a directory of our own, VERSION what every package must say. What compiles
+# planck again does so beside BUILD, with the same options: then a compiler cache, which sees paths relative to where the
+# compiler runs, has all of it.
 
 foreach(name MODE SOURCE BUILD SCRATCH VERSION CXX_COMPILER LIBDIR)
   if(NOT DEFINED ${name})
@@ -96,13 +98,11 @@ elseif(MODE STREQUAL "pkg_config")
     use_pkg_config(${prefix} --static)
   endif()
 elseif(MODE STREQUAL "add_subdirectory")
-  # Whether it builds is asked, not what is in it.
-  build_consumer(${SCRATCH}/add_subdirectory -DPLANCK_SOURCE=${SOURCE} "-DPLANCK_SKIP_TARGETS=HWY_AVX3|HWY_SSE4|HWY_SSSE3")
+  build_consumer(${BUILD}-add_subdirectory -DPLANCK_SOURCE=${SOURCE})
 elseif(MODE STREQUAL "static")
   set(static_prefix ${SCRATCH}/static-prefix)
-  # Kept between runs: a second run compiles only what has changed.
-  set(build ${SCRATCH}/static-build)
-  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${build} ${cmake_arguments} -DBUILD_SHARED_LIBS=OFF -DPLANCK_BUILD_TESTS=OFF
+  set(build ${BUILD}-static)
+  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${build} ${cmake_arguments} -DBUILD_SHARED_LIBS=OFF -DPLANCK_CUDA=OFF -DPLANCK_BUILD_TESTS=OFF
     -DPLANCK_BUILD_BENCHMARKS=OFF -DPLANCK_BUILD_EXAMPLES=OFF -DCMAKE_INSTALL_LIBDIR=${LIBDIR})
   run(${CMAKE_COMMAND} --build ${build})
   install_and_move(${build} ${static_prefix})

@@ -11,238 +11,10 @@
 #include "planck/planck.hpp"
 #include "scan/scan_scalar.hpp"
 #include "support/op_cases.hpp"
-#include "support/test_tensor.hpp"
+#include "support/scan_pieces.hpp"
 
 namespace planck::test {
 namespace {
-
-constexpr std::int64_t kBlock = scan::kCarryBlock;
-
-/// One scan of the family.
-struct Case {
-  ScanKind kind = ScanKind::Cumsum;
-  ElementKind element = ElementKind::F32;
-  bool reverse = false;
-  bool exclusive = false;
-  ScanTies ties = ScanTies::First;
-  std::optional<ElementKind> indices{};
-  bool initial = false;
-
-  bool recurrence() const { return kind == ScanKind::LinearRecurrence; }
-  scan::ScanKey key() const { return {kind, element, ties, indices, initial, exclusive}; }
-};
-
-std::ostream& operator<<(std::ostream& out, const Case& c) {
-  out << to_string(c.kind) << ' ' << to_string(c.element);
-  if (c.reverse) out << " reverse";
-  if (c.exclusive) out << " exclusive";
-  if (c.ties == ScanTies::Last) out << " last";
-  if (c.indices) out << " indices " << to_string(*c.indices);
-  if (c.initial) out << " initial";
-  return out;
-}
-
-/// All kinds × elements × directions × forms that scans have; with carries, a reverse scan has no indices.
-std::vector<Case> all_cases() {
-  std::vector<Case> all;
-  for (const ScanKind kind : {ScanKind::Cumsum, ScanKind::Cumprod, ScanKind::Cummax, ScanKind::Cummin,
-                              ScanKind::LogCumsumExp, ScanKind::LinearRecurrence}) {
-    for (const ElementKind element : {ElementKind::F32, ElementKind::F64, ElementKind::F16, ElementKind::Bf16,
-                                      ElementKind::S32, ElementKind::S64}) {
-      const bool floats_only = kind == ScanKind::LogCumsumExp || kind == ScanKind::LinearRecurrence;
-      if (floats_only && !is_float(element)) continue;
-      for (const bool reverse : {false, true}) {
-        Case c{kind, element, reverse};
-        all.push_back(c);
-        if (kind == ScanKind::LinearRecurrence) {
-          c.initial = true;
-          all.push_back(c);
-        } else if (!scan::is_extremum(kind)) {
-          c.exclusive = true;
-          all.push_back(c);
-        } else {
-          for (const ScanTies ties : {ScanTies::First, ScanTies::Last}) {
-            c.ties = ties;
-            for (const ElementKind indices : {ElementKind::S32, ElementKind::S64}) {
-              c.indices = indices;
-              if (!reverse) all.push_back(c);
-            }
-          }
-          c.indices.reset();
-          all.push_back(c);
-        }
-      }
-    }
-  }
-  return all;
-}
-
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 31)) * 0x9E3779B97F4A7C15ULL;
-  x = (x ^ (x >> 29)) * 0xBF58476D1CE4E5B9ULL;
-  return x ^ (x >> 32);
-}
-
-/// A value that still matters after tens of thousands of others: products stay in range, and extrema change all along.
-template <class T>
-T value_at(const Case& c, std::uint64_t random, std::int64_t t, bool factor) {
-  const double uniform = static_cast<double>(random >> 11) * 0x1p-53;
-  const bool rises = (c.kind == ScanKind::Cummax) != c.reverse;
-  const auto level = static_cast<std::int64_t>((rises ? t : -t) / 512 + static_cast<std::int64_t>(random % 4));
-  if constexpr (std::is_integral_v<T>) {
-    if (scan::is_extremum(c.kind)) return static_cast<T>(level);
-    return static_cast<T>(random | 1);
-  } else {
-    double x = uniform * 2 - 1;
-    if (scan::is_extremum(c.kind)) x = static_cast<double>(level);
-    if (scan::is_extremum(c.kind) && t == 8300) x = std::nan("");
-    if (c.kind == ScanKind::LogCumsumExp) x = uniform * 20 - 10;
-    if (factor) x = (random % 2 == 0 ? -1 : 1) * std::exp2(x * 0.05);
-    return scalar::narrow<T>(x);
-  }
-}
-
-void fill(TestTensor& tensor, const Case& c, int axis, std::uint64_t seed, bool factor) {
-  const Shape shape = tensor.view().shape;
-  std::int64_t inner = 1;
-  for (int d = axis + 1; d < shape.rank(); ++d) inner *= shape[d];
-  std::vector<std::byte> packed(static_cast<std::size_t>(tensor.numel() * size_of(c.element)));
-  scan::with_element(c.element, [&]<class T>(T) {
-    for (std::int64_t i = 0; i < tensor.numel(); ++i) {
-      const T value = value_at<T>(c, mix(seed + static_cast<std::uint64_t>(i)), i / inner % shape[axis], factor);
-      std::memcpy(&packed[static_cast<std::size_t>(i) * sizeof(T)], &value, sizeof(T));
-    }
-  });
-  tensor.assign(packed);
-}
-
-struct Where {
-  Stream stream = Stream::cpu();
-  PlanPreference preference{};
-};
-
-/// The tensors of one run; `b` and `initial` belong to recurrences.
-struct Views {
-  AnyTensorMut x;
-  AnyTensorMut b;
-  AnyTensorMut y;
-  std::optional<AnyTensorMut> indices{};
-  std::optional<AnyTensorMut> initial{};
-  std::optional<AnyTensorMut> carry_in{};
-  std::optional<AnyTensorMut> carry_out{};
-};
-
-template <class Plan, class Descriptor, class Args>
-Result<void> select_and_run(const Where& where, const Descriptor& d, const Args& args) {
-  const auto plan = Plan::select(where.stream, d, where.preference);
-  if (!plan) return tl::unexpected(plan.error());
-  std::vector<std::byte> workspace(plan->workspace_size());
-  return plan->run(where.stream, Workspace::of(workspace), args);
-}
-
-Result<void> run(const Case& c, int axis, const Views& v, const Where& where = {}) {
-  if (c.recurrence()) {
-    const LinearRecurrenceDescriptor d{v.y.shape, axis, c.reverse, c.element, v.initial.has_value()};
-    return select_and_run<LinearRecurrencePlan<>>(
-        where, d, LinearRecurrenceArgs{v.x, v.b, v.initial, v.y, v.carry_in, v.carry_out});
-  }
-  const ScanDescriptor d{c.kind, v.y.shape, axis, c.reverse, c.element, c.exclusive, c.ties, c.indices};
-  return select_and_run<ScanPlan<>>(where, d, ScanArgs{v.x, v.y, v.indices, v.carry_in, v.carry_out});
-}
-
-AnyTensorMut slice(AnyTensorMut view, int axis, std::int64_t begin, std::int64_t length) {
-  view.offset += begin * view.stride[axis];
-  view.shape[axis] = length;
-  return view;
-}
-
-Shape with_extent(Shape shape, int axis, std::int64_t extent) {
-  shape[axis] = extent;
-  return shape;
-}
-
-/// A lane count on either side of the axis, and the axis' place among them.
-struct Place {
-  Shape shape;  ///< with any extent along the axis
-  int axis;
-};
-const Place kPlaces[] = {{{1}, 0}, {{2, 1}, 1}, {{1, 3}, 0}, {{2, 1, 2}, 1}, {{20, 1}, 1}, {{1, 20}, 0}};
-const std::vector<std::int64_t> kCuts[] = {{kBlock, kBlock, 5000}, {2 * kBlock, 1}, {kBlock, 2 * kBlock, 4095}};
-
-/// The tensors of a whole axis in one layout, from which runs and pieces are cut.
-struct Whole {
-  Case c;
-  int axis;
-  std::int64_t length;
-  Layout layout;
-  TestTensor x, b, initial, y, indices;
-
-  Whole(const Case& what, const Place& place, std::int64_t n, Layout in)
-      : c(what),
-        axis(place.axis),
-        length(n),
-        layout(in),
-        x(c.element, with_extent(place.shape, axis, n), in),
-        b(x),
-        initial(c.element, with_extent(place.shape, axis, 1), in),
-        y(x),
-        indices(c.indices.value_or(ElementKind::S64), with_extent(place.shape, axis, n), in) {
-    fill(x, c, axis, 1, c.recurrence() || c.kind == ScanKind::Cumprod);
-    fill(b, c, axis, 2, false);
-    fill(initial, c, axis, 3, false);
-  }
-
-  /// What a run of all elements gives, by default on the CPU.
-  void run_whole(const Where& where = {}) {
-    Views v{x, b, y};
-    if (c.indices) v.indices = indices;
-    if (c.initial) v.initial = initial;
-    const auto result = run(c, axis, v, where);
-    ASSERT_TRUE(result) << result.error().message();
-  }
-
-  TestTensor new_carry(Layout in) const {
-    return TestTensor(ElementKind::S64, with_extent(x.view().shape, axis, kScanCarryWords), in);
-  }
-
-  /// The same in pieces, in scan order. Between pieces the carries become bytes and take another layout; or, in place,
-  /// y is x and one carry serves as both.
-  void run_pieces(const std::vector<std::int64_t>& pieces, bool in_place, const Where& where) {
-    std::vector<std::byte> bytes;
-    TestTensor kept = new_carry(layout);
-    std::int64_t done = 0;
-    for (std::size_t k = 0; k < pieces.size(); ++k) {
-      const std::int64_t begin = c.reverse ? length - done - pieces[k] : done;
-      const auto part = [&](const TestTensor& tensor) { return slice(tensor.view(), axis, begin, pieces[k]); };
-      TestTensor in = new_carry(kLayouts[k % std::size(kLayouts)]);
-      TestTensor out = new_carry(layout);
-      Views v{part(x), part(b), part(in_place ? x : y)};
-      if (c.indices) v.indices = part(indices);
-      if (c.initial && k == 0) v.initial = initial;
-      if (k > 0) {
-        if (!in_place) in.assign(bytes);
-        v.carry_in = in_place ? kept.view() : in.view();
-      }
-      if (k + 1 < pieces.size()) v.carry_out = in_place ? kept.view() : out.view();
-      const auto result = run(c, axis, v, where);
-      ASSERT_TRUE(result) << result.error().message();
-      if (v.carry_out) bytes = out.packed();
-      EXPECT_TRUE(in.guards_intact() && out.guards_intact() && kept.guards_intact());
-      done += pieces[k];
-    }
-    EXPECT_TRUE(x.guards_intact() && y.guards_intact() && indices.guards_intact());
-    if (in_place) std::swap(x, y);
-  }
-};
-
-void expect_same(const Whole& whole, const Whole& pieces) {
-  const auto expected = whole.y.packed();
-  const auto got = pieces.y.packed();
-  const std::int64_t at = first_difference(whole.c.element, expected, got);
-  EXPECT_EQ(at, -1) << "expected " << element_as_double(whole.c.element, expected, at) << ", got "
-                    << element_as_double(whole.c.element, got, at);
-  EXPECT_TRUE(!whole.c.indices || whole.indices.packed() == pieces.indices.packed());
-}
 
 /// The reference, and every instruction set, with one and two threads in turns.
 std::vector<Where> everywhere(std::uint64_t turn) {
@@ -256,13 +28,7 @@ std::vector<Where> everywhere(std::uint64_t turn) {
   return all;
 }
 
-std::int64_t sum_of(const std::vector<std::int64_t>& pieces) {
-  std::int64_t sum = 0;
-  for (const std::int64_t piece : pieces) sum += piece;
-  return sum;
-}
-
-void compare(const Case& c, const Place& place, Layout layout, const std::vector<std::int64_t>& pieces) {
+void compare(const ScanCase& c, const Place& place, Layout layout, const std::vector<std::int64_t>& pieces) {
   Whole whole(c, place, sum_of(pieces), layout);
   for (const bool in_place : {false, true}) {
     Whole cut = whole;
@@ -274,7 +40,7 @@ void compare(const Case& c, const Place& place, Layout layout, const std::vector
 
 TEST(ScanCarry, PiecesGiveTheBitsOfTheWholeEverywhere) {
   std::uint64_t turn = 0;
-  for (const Case& c : all_cases()) {
+  for (const ScanCase& c : all_scan_cases()) {
     SCOPED_TRACE(testing::Message() << c);
     const std::uint64_t choice = mix(++turn);
     const auto& pieces = kCuts[choice % std::size(kCuts)];
@@ -294,7 +60,7 @@ TEST(ScanCarry, PiecesGiveTheBitsOfTheWholeEverywhere) {
 
 TEST(ScanCarry, EveryPlaceLayoutAndCut) {
   for (const ScanKind kind : {ScanKind::Cumsum, ScanKind::Cummax, ScanKind::LinearRecurrence}) {
-    Case c{kind, ElementKind::F32};
+    ScanCase c{kind, ElementKind::F32};
     c.exclusive = kind == ScanKind::Cumsum;
     if (kind == ScanKind::Cummax) c.indices = ElementKind::S64;
     SCOPED_TRACE(testing::Message() << c);
@@ -311,7 +77,7 @@ TEST(ScanCarry, EveryPlaceLayoutAndCut) {
 }
 
 TEST(ScanCarry, BlocksOfLevelFiveClose) {
-  for (const Case& c : all_cases()) {
+  for (const ScanCase& c : all_scan_cases()) {
     if (c.element != ElementKind::F64 && c.element != ElementKind::S64) continue;
     SCOPED_TRACE(testing::Message() << c);
     compare(c, kPlaces[0], Layout::Contiguous, {9 * kBlock, 1});
@@ -322,7 +88,7 @@ TEST(ScanCarry, BlocksOfLevelFiveClose) {
 /// carry_out after n elements, all at once.
 scan::CarryWords words_after(const Whole& whole, std::int64_t n) {
   const TestTensor carry = whole.new_carry(Layout::Contiguous);
-  Views v{slice(whole.x, 0, 0, n), slice(whole.b, 0, 0, n), slice(whole.y, 0, 0, n)};
+  ScanViews v{slice(whole.x, 0, 0, n), slice(whole.b, 0, 0, n), slice(whole.y, 0, 0, n)};
   if (whole.c.indices) v.indices = slice(whole.indices, 0, 0, n);
   v.carry_out = carry;
   const auto result = run(whole.c, 0, v);
@@ -354,7 +120,7 @@ std::array<std::int64_t, scan::kStateWords> block_total(const Whole& whole, std:
 }
 
 TEST(ScanCarry, TotalsOfIndependentBlocksGiveTheSameWords) {
-  for (const Case& c : all_cases()) {
+  for (const ScanCase& c : all_scan_cases()) {
     if (c.reverse || c.initial || c.exclusive || c.indices == ElementKind::S32) continue;
     SCOPED_TRACE(testing::Message() << c);
     const Whole whole(c, kPlaces[0], 17 * kBlock, Layout::Contiguous);
@@ -376,7 +142,7 @@ TEST(ScanCarry, TotalsOfIndependentBlocksGiveTheSameWords) {
 }
 
 TEST(ScanCarry, ThePageTellsTheWords) {
-  Case c;
+  ScanCase c;
   const Whole ones(c, kPlaces[0], 10 * kBlock, Layout::Contiguous);
   std::fill_n(static_cast<float*>(ones.x.view().data), ones.length, 1.0F);
   const scan::CarryWords words = words_after(ones, ones.length);
@@ -389,7 +155,8 @@ TEST(ScanCarry, ThePageTellsTheWords) {
 }
 
 TEST(ScanCarry, EmptyPiecesPassOnWhatTheyGot) {
-  for (Case c : {Case{}, Case{ScanKind::Cumprod, ElementKind::S32, true, true}, Case{ScanKind::LinearRecurrence}}) {
+  for (ScanCase c :
+       {ScanCase{}, ScanCase{ScanKind::Cumprod, ElementKind::S32, true, true}, ScanCase{ScanKind::LinearRecurrence}}) {
     SCOPED_TRACE(testing::Message() << c);
     Whole whole(c, kPlaces[3], kBlock + 10, Layout::Contiguous);
     Whole cut = whole;
@@ -403,9 +170,9 @@ TEST(ScanCarry, EmptyPiecesPassOnWhatTheyGot) {
   // No lanes: no words.
   const AnyTensorMut none{nullptr, 0, 0, ElementKind::F32, {0, kBlock}, {kBlock, 1}};
   const AnyTensorMut carry{nullptr, 0, 0, ElementKind::S64, {0, kScanCarryWords}, {kScanCarryWords, 1}};
-  Views v{none, none, none};
+  ScanViews v{none, none, none};
   v.carry_in = v.carry_out = carry;
-  EXPECT_TRUE(run(Case{}, 1, v));
+  EXPECT_TRUE(run(ScanCase{}, 1, v));
 }
 
 /// Two rows of 4096 with a sound carry after 4096 more, and what a run makes of them when something is changed.
@@ -413,7 +180,7 @@ class CarryErrors : public testing::Test {
  protected:
   static constexpr std::int64_t kRows = 2;
 
-  void prepare(const Case& what, std::int64_t n = kBlock) {
+  void prepare(const ScanCase& what, std::int64_t n = kBlock) {
     c_ = what;
     length_ = n;
     x_.assign(kRows * n, 1.0);
@@ -424,12 +191,12 @@ class CarryErrors : public testing::Test {
     std::vector<double> x(kRows * kBlock, 1.0);
     std::vector<double> y(x.size());
     std::vector<std::int64_t> at(x.size());
-    Views v{view(x, {kRows, kBlock}), view(x, {kRows, kBlock}), view(y, {kRows, kBlock})};
+    ScanViews v{view(x, {kRows, kBlock}), view(x, {kRows, kBlock}), view(y, {kRows, kBlock})};
     if (c_.indices) v.indices = positions(at, kBlock);
     v.carry_out = carry(in_);
     const auto result = run(c_, 1, v);
     ASSERT_TRUE(result) << result.error().message();
-    tensors_ = Views{view(x_, {kRows, n}), view(x_, {kRows, n}), view(y_, {kRows, n})};
+    tensors_ = ScanViews{view(x_, {kRows, n}), view(x_, {kRows, n}), view(y_, {kRows, n})};
     if (c_.indices) tensors_.indices = positions(at_, n);
     tensors_.carry_in = carry(in_);
     tensors_.carry_out = carry(out_);
@@ -463,18 +230,18 @@ class CarryErrors : public testing::Test {
     at = old;
   }
 
-  Case c_;
+  ScanCase c_;
   std::int64_t length_ = 0;
   std::vector<double> x_, y_;
   std::vector<std::int64_t> at_, in_, out_;
-  Views tensors_;
+  ScanViews tensors_;
 };
 
-constexpr Case kSum{ScanKind::Cumsum, ElementKind::F64};
+constexpr ScanCase kSum{ScanKind::Cumsum, ElementKind::F64};
 
 TEST_F(CarryErrors, SoundOnesRun) {
-  for (Case c : {kSum, Case{ScanKind::Cummax, ElementKind::F64, false, false, ScanTies::Last, ElementKind::S64},
-                 Case{ScanKind::LinearRecurrence, ElementKind::F64}}) {
+  for (ScanCase c : {kSum, ScanCase{ScanKind::Cummax, ElementKind::F64, false, false, ScanTies::Last, ElementKind::S64},
+                     ScanCase{ScanKind::LinearRecurrence, ElementKind::F64}}) {
     prepare(c);
     const auto result = run(c_, 1, tensors_);
     EXPECT_TRUE(result) << result.error().message();
@@ -494,18 +261,19 @@ TEST_F(CarryErrors, LengthsThatEndInsideABlock) {
 TEST_F(CarryErrors, CarriesOfOtherScans) {
   prepare(kSum);
   const std::vector<std::int64_t> sums = in_;
-  Case exclusive = kSum;
+  ScanCase exclusive = kSum;
   exclusive.exclusive = true;
-  for (const Case& c : {Case{ScanKind::Cumprod, ElementKind::F64}, Case{ScanKind::LogCumsumExp, ElementKind::F64},
-                        Case{ScanKind::LinearRecurrence, ElementKind::F64}, exclusive}) {
+  for (const ScanCase& c :
+       {ScanCase{ScanKind::Cumprod, ElementKind::F64}, ScanCase{ScanKind::LogCumsumExp, ElementKind::F64},
+        ScanCase{ScanKind::LinearRecurrence, ElementKind::F64}, exclusive}) {
     prepare(c);
     EXPECT_NE(in_[0], sums[0]);
     in_ = sums;
     expect_failure(ErrorKind::InvalidProblem, {"word 0 of lane 0", "another"});
   }
-  const Case first{ScanKind::Cummax, ElementKind::F64};
+  const ScanCase first{ScanKind::Cummax, ElementKind::F64};
   std::vector<std::int64_t> ids;
-  for (Case c : all_cases()) {
+  for (ScanCase c : all_scan_cases()) {
     c.reverse = c.initial = false;
     ids.push_back(scan::carry_id(c.key()));
   }
@@ -568,7 +336,7 @@ TEST_F(CarryErrors, Positions) {
 }
 
 TEST_F(CarryErrors, IndicesOfReverseScans) {
-  Case c{ScanKind::Cummin, ElementKind::F64, false, false, ScanTies::First, ElementKind::S64};
+  ScanCase c{ScanKind::Cummin, ElementKind::F64, false, false, ScanTies::First, ElementKind::S64};
   prepare(c);
   c_.reverse = true;
   expect_failure(ErrorKind::Unsupported, {"ScanPlan", "carry_in", "reverse"});
@@ -605,7 +373,7 @@ TEST_F(CarryErrors, TensorsThatAreNotCarries) {
   EXPECT_TRUE(run(c_, 1, tensors_));
   const std::int64_t many = std::int64_t{1} << 56;
   const AnyTensorMut empty{nullptr, 0, 0, ElementKind::F64, {0, many}, {1, 1}};
-  Views huge{empty, empty, empty};
+  ScanViews huge{empty, empty, empty};
   huge.carry_in = AnyTensorMut{nullptr, 0, 0, ElementKind::S64, {kScanCarryWords, many}, {1, 1}};
   const auto result = run(kSum, 0, huge);
   ASSERT_FALSE(result);
@@ -637,7 +405,7 @@ TEST_F(CarryErrors, SharedMemory) {
   // Even the same view: an s64 scan whose axis happens to be as long as a carry.
   std::vector<std::int64_t> x(kRows * kScanCarryWords, 1);
   std::vector<std::int64_t> words = x;
-  Views same{carry(x), carry(x), carry(words)};
+  ScanViews same{carry(x), carry(x), carry(words)};
   same.carry_in = carry(words);
   const auto result = run({ScanKind::Cumsum, ElementKind::S64}, 1, same);
   ASSERT_FALSE(result);

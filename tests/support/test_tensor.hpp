@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "planck/tensor.hpp"
+#include "support/memory.hpp"
 
 namespace planck::test {
 
@@ -26,16 +26,6 @@ std::string to_string(Layout layout);
 
 /// Values that find mistakes: special values, half-steps and ordinary numbers around `unit`.
 double test_value(std::uint64_t seed, std::int64_t index, double unit);
-
-/// Buffers that begin on a cache line, as outputs do that are streamed.
-template <class T>
-struct LineAllocator {
-  using value_type = T;
-  static constexpr std::align_val_t kLine{64};
-  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kLine)); }
-  void deallocate(T* p, std::size_t) { ::operator delete(p, kLine); }
-  bool operator==(const LineAllocator&) const { return true; }
-};
 
 class TestTensor {
  public:
@@ -80,7 +70,7 @@ class TestTensor {
   template <class Body>
   void for_each(const Body& body) const;
 
-  std::vector<std::byte, LineAllocator<std::byte>> buffer_;
+  Bytes buffer_;
   AnyTensorMut view_;  // its data pointer is filled in by view(), so that copies stay right
   std::int64_t numel_ = 1;
 };

@@ -1,0 +1,103 @@
+// What plans on a CUDA stream promise beside their bits: pieces of scans are the whole, workspaces are checked, and a
+// plan belongs to its device.
+#include <gtest/gtest.h>
+
+#include "support/scan_pieces.hpp"
+
+namespace planck::test {
+namespace {
+
+const Stream kCuda = Stream::cuda(nullptr);
+const Where kOnDevice{kCuda, {}};
+
+/// A plan with a workspace: a gradient that is summed over a long row.
+BinaryParamDescriptor summed(std::int64_t n) {
+  BinaryParamDescriptor d;
+  d.shape = {n};
+  d.weight_shape = Shape{};
+  return d;
+}
+
+TEST(CudaContract, PiecesOfScansGiveTheBitsOfTheWhole) {
+  std::uint64_t turn = 0;
+  for (const ScanCase& c : all_scan_cases()) {
+    SCOPED_TRACE(testing::Message() << c);
+    const std::uint64_t choice = mix(++turn);
+    const auto& pieces = kCuts[choice % std::size(kCuts)];
+    const Place& place = kPlaces[(choice >> 8) % 4];  // those with few lanes
+    Whole whole(c, place, sum_of(pieces), kLayouts[(choice >> 16) % std::size(kLayouts)]);
+    Whole cut = whole;
+    whole.run_whole();
+    cut.run_pieces(pieces, turn % 2 == 0, kOnDevice);
+    expect_same(whole, cut);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CudaContract, CarriesGoToAndFroBetweenDevices) {
+  for (const ScanCase& c :
+       {ScanCase{}, ScanCase{ScanKind::LinearRecurrence, ElementKind::F64},
+        ScanCase{ScanKind::Cummax, ElementKind::F32, false, false, ScanTies::Last, ElementKind::S64}}) {
+    SCOPED_TRACE(testing::Message() << c);
+    const Whole whole(c, kPlaces[1], 9 * kBlock, Layout::Contiguous);
+    TestTensor words[2] = {whole.new_carry(Layout::Contiguous), whole.new_carry(Layout::Contiguous)};
+    for (const bool device : {false, true}) {
+      ScanViews v{whole.x, whole.b, whole.y};
+      if (c.indices) v.indices = whole.indices;
+      v.carry_out = words[device ? 1 : 0];
+      const auto result = run(c, whole.axis, v, device ? kOnDevice : Where{});
+      ASSERT_TRUE(result) << result.error().message();
+    }
+    EXPECT_EQ(words[0].packed(), words[1].packed());
+  }
+}
+
+TEST(CudaContract, SkusNameTheArchitectureAndTheKernels) {
+  const auto plan = FakeQuantizePlan<>::select(kCuda, FakeQuantizeDescriptor::flat(8, -8, 7, ElementKind::F32));
+  ASSERT_TRUE(plan) << plan.error().message();
+  EXPECT_EQ(plan->sku().backend, BackendKind::Bespoke);
+  EXPECT_LT(static_cast<int>(plan->sku().arch), static_cast<int>(ArchSku::Scalar));
+}
+
+TEST(CudaContract, WorkspacesThatAreTooSmallAreRefused) {
+  const std::int64_t n = 100000;
+  const auto plan = BinaryParamBackwardPlan<float>::select(kCuda, summed(n));
+  ASSERT_TRUE(plan) << plan.error().message();
+  const std::size_t bytes = plan->workspace_size();
+  ASSERT_GT(bytes, 0U);
+  const TestTensor dy(ElementKind::F32, {n}, Layout::Contiguous);
+  const TestTensor weight(ElementKind::F32, {}, Layout::Contiguous);
+  const TestTensor dw(ElementKind::F32, {}, Layout::Contiguous);
+  const BinaryParamBackwardArgs args{dy, dy, dy, weight, std::nullopt, std::nullopt, dw};
+  TestWorkspace workspace(bytes);
+  EXPECT_TRUE(plan->run(kCuda, workspace.get(), args));
+  memory_source.wait(kCuda);
+  const auto result = plan->run(kCuda, {workspace.get().data, bytes - 1}, args);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().kind(), ErrorKind::WorkspaceTooSmall) << result.error().message();
+
+  PlanPreference limit;
+  limit.max_workspace_bytes = bytes - 1;
+  EXPECT_FALSE(BinaryParamBackwardPlan<float>::select(kCuda, summed(n), limit));
+  limit.max_workspace_bytes = bytes;
+  EXPECT_TRUE(BinaryParamBackwardPlan<float>::select(kCuda, summed(n), limit));
+}
+
+TEST(CudaContract, APlanBelongsToItsDevice) {
+  const auto d = FakeQuantizeDescriptor::flat(8, -8, 7, ElementKind::F32);
+  const TestTensor x(ElementKind::F32, {8}, Layout::Contiguous);
+  const TestTensor y(ElementKind::F32, {8}, Layout::Contiguous);
+  for (const auto& [made, used] : {std::pair(kCuda, Stream::cpu()), std::pair(Stream::cpu(), kCuda)}) {
+    const auto plan = FakeQuantizePlan<>::select(made, d);
+    ASSERT_TRUE(plan) << plan.error().message();
+    EXPECT_FALSE(plan->run(used, Workspace::none(), {x, 0.5, 0, y}));
+    EXPECT_TRUE(plan->run(made, Workspace::none(), {x, 0.5, 0, y}));
+  }
+  memory_source.wait(kCuda);
+  PlanPreference reference;
+  reference.prefer_backend = BackendKind::Reference;
+  EXPECT_FALSE(FakeQuantizePlan<>::select(kCuda, d, reference));
+}
+
+}  // namespace
+}  // namespace planck::test

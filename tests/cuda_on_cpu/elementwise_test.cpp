@@ -1,0 +1,552 @@
+// The elementwise engine and canonical sums, called as plans call them, against the reference loops, bit for bit:
+// random shapes, strides, alignments, kinds, formulas and granularities, and sums with ends at every kind of border.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "cuda/entries.hpp"
+#include "cuda/sums.cuh"
+#include "numerics/canonical_order.hpp"
+#include "numerics/storage.hpp"
+
+namespace planck {
+namespace {
+
+using core::LoopOperand;
+using core::StridedLoop;
+using quantize::Formula;
+
+using Extents = std::vector<std::int64_t>;
+
+class Random {
+ public:
+  explicit Random(unsigned seed) : engine_(seed) {}
+  std::int64_t below(std::int64_t n) { return std::uniform_int_distribution<std::int64_t>(0, n - 1)(engine_); }
+  bool one_in(int n) { return below(n) == 0; }
+  template <class T>
+  T of(std::initializer_list<T> list) {
+    return *(list.begin() + below(static_cast<std::int64_t>(list.size())));
+  }
+  double value() {
+    const double special[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-42, 0.5, -1.5};
+    if (one_in(40)) return special[below(8)];
+    return std::normal_distribution<double>(0, 10)(engine_);
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+/// A tensor of its own memory, twice: for the kernels and for the reference. Strides are in elements.
+struct Tensor {
+  ElementKind kind = ElementKind::F32;
+  std::int64_t start = 0;
+  Extents stride;
+  std::vector<std::byte> memory[2];
+
+  void set(std::int64_t i, double value) {
+    const auto put = [&](auto stored) {
+      for (auto& m : memory)
+        std::memcpy(m.data() + i * static_cast<std::int64_t>(sizeof stored), &stored, sizeof stored);
+    };
+    switch (kind) {
+      case ElementKind::F16:
+        return put(scalar::narrow<f16>(value));
+      case ElementKind::Bf16:
+        return put(scalar::narrow<bf16>(value));
+      case ElementKind::F32:
+        return put(static_cast<float>(value));
+      case ElementKind::F64:
+        return put(value);
+      case ElementKind::S32:
+        return put(static_cast<std::int32_t>(value));
+      default:
+        return put(static_cast<std::int8_t>(static_cast<int>(value)));
+    }
+  }
+  bool is_nan(int which, std::int64_t i) const {
+    const auto get = [&](auto stored) {
+      std::memcpy(&stored, memory[which].data() + i * static_cast<std::int64_t>(sizeof stored), sizeof stored);
+      return stored;
+    };
+    switch (kind) {
+      case ElementKind::F16:
+        return std::isnan(scalar::widen<float>(get(f16{})));
+      case ElementKind::Bf16:
+        return std::isnan(scalar::widen<float>(get(bf16{})));
+      case ElementKind::F32:
+        return std::isnan(get(float{}));
+      case ElementKind::F64:
+        return std::isnan(get(double{}));
+      default:
+        return false;
+    }
+  }
+  std::int64_t elements() const { return static_cast<std::int64_t>(memory[0].size()) / size_of(kind); }
+};
+
+/// Memory for `extent`, in which dimensions without `moves` are repeated; laid out in some way or other.
+Tensor make_tensor(Random& random, const Extents& extent, unsigned moves, ElementKind kind, bool plain = false) {
+  Tensor t;
+  t.kind = kind;
+  const int rank = static_cast<int>(extent.size());
+  t.stride.assign(extent.size(), 0);
+  std::vector<int> order(extent.size());
+  for (int d = 0; d < rank; ++d) order[d] = d;
+  if (!plain && random.one_in(3)) std::shuffle(order.begin(), order.end(), std::mt19937(unsigned(random.below(1000))));
+  std::int64_t next = !plain && random.one_in(6) ? 2 : 1;
+  std::int64_t lowest = 0;
+  std::int64_t highest = 0;
+  for (int i = rank - 1; i >= 0; --i) {
+    const int d = order[i];
+    if ((moves >> d & 1U) == 0 || extent[d] <= 1) continue;
+    const bool back = !plain && random.one_in(8);
+    t.stride[d] = back ? -next : next;
+    (back ? lowest : highest) += (extent[d] - 1) * t.stride[d];
+    next *= extent[d];
+    if (!plain && random.one_in(4)) next += random.below(3);
+  }
+  t.start = random.below(5) - lowest;
+  const std::int64_t count = t.start + highest + 1;
+  for (auto& m : t.memory) m.resize(static_cast<std::size_t>(count * size_of(kind)));
+  for (std::int64_t i = 0; i < count; ++i) t.set(i, random.value());
+  return t;
+}
+
+StridedLoop loop_over(const Extents& extent) { return StridedLoop(Shape(std::span<const std::int64_t>(extent))); }
+
+void add(StridedLoop& loop, Tensor& t, int which) {
+  LoopOperand& operand = loop.operand[loop.operands++];
+  operand.element_bytes = size_of(t.kind);
+  operand.base = t.memory[which].data() + t.start * operand.element_bytes;
+  for (std::size_t d = 0; d < t.stride.size(); ++d) operand.stride[d] = t.stride[d] * operand.element_bytes;
+}
+
+/// The same bytes everywhere, written or not, up to NaN's payload.
+void expect_same(const Tensor& t, const char* name) {
+  const std::int64_t size = size_of(t.kind);
+  int shown = 0;
+  for (std::int64_t i = 0; i < t.elements() && shown < 3; ++i) {
+    if (std::memcmp(t.memory[0].data() + i * size, t.memory[1].data() + i * size, size) == 0) continue;
+    if (t.is_nan(0, i) && t.is_nan(1, i)) continue;
+    ADD_FAILURE() << name << " differs at element " << i << " of " << t.elements();
+    ++shown;
+  }
+}
+
+Extents random_extents(Random& random, std::int64_t most) {
+  Extents extent(static_cast<std::size_t>(random.below(5)));
+  std::int64_t count = 1;
+  for (auto& e : extent) {
+    e = random.of<std::int64_t>({1, 2, 3, 4, 7, 8, 9, 16, 17, 31, 33, 64, 65, 100, 257, 513, 2100});
+    if (count * e > most) e = random.of<std::int64_t>({1, 2, 3});
+    count *= e;
+  }
+  return extent;
+}
+
+constexpr unsigned kAll = ~0U;
+const std::initializer_list<ElementKind> kFloats = {ElementKind::F32, ElementKind::F64, ElementKind::F16,
+                                                    ElementKind::Bf16};
+
+core::DeviceRun run_with(std::vector<std::byte>& workspace, std::size_t bytes) {
+  if (bytes == 0) return {"test", nullptr, {}};
+  workspace.assign(bytes + 1, std::byte{0xA5});
+  return {"test", nullptr, {workspace.data() + 1, bytes}};  // of no alignment
+}
+
+std::string text_of(const Extents& extent) {
+  std::string text;
+  for (const std::int64_t e : extent) text += std::to_string(e) + " ";
+  return text;
+}
+
+// ---- the quantise family ----
+
+struct QuantizeCase {
+  Extents extent;
+  unsigned segments;  ///< dimensions along which parameters change
+  quantize::reference::Problem problem;
+  bool plain = false;
+  bool sums = false;
+  bool no_workspace = false;  ///< for sums over one dimension, which then are not cut into parts
+};
+
+/// Dimensions of more than one element over which sums go.
+int reduced_count(const Extents& extent, unsigned moves) {
+  int count = 0;
+  for (std::size_t d = 0; d < extent.size(); ++d) count += extent[d] != 1 && (moves >> d & 1U) == 0 ? 1 : 0;
+  return count;
+}
+
+/// Kernels loop where a launch may not have as many blocks as there is work.
+struct FewBlocks {
+  explicit FewBlocks(bool few) : all(cuda::max_blocks) {
+    if (few) cuda::max_blocks = 3;
+  }
+  ~FewBlocks() { cuda::max_blocks = all; }
+  std::int64_t all;
+};
+
+QuantizeCase random_case(Random& random, std::int64_t most) {
+  QuantizeCase c;
+  c.extent = random_extents(random, most);
+  c.segments = random.one_in(3) ? 0 : static_cast<unsigned>(random.below(16));
+  const auto element = random.of(kFloats);
+  const bool own = random.one_in(2) && size_of(element) == 2;
+  c.problem = {static_cast<Formula>(random.below(6)),
+               element,
+               random.of({ElementKind::S8, ElementKind::U8}),
+               own ? element : compute_of(element),
+               random.of({ScaleForm::Divide, ScaleForm::Reciprocal}),
+               0,
+               0};
+  const bool u8 = c.problem.codes == ElementKind::U8;
+  c.problem.q_min = u8 ? random.below(3) : -128 + random.below(30);
+  c.problem.q_max = c.problem.q_min + 100;
+  c.plain = random.one_in(3);
+  return c;
+}
+
+void check_quantize(Random& random, const QuantizeCase& c) {
+  const auto& p = c.problem;
+  const bool two = p.formula == Formula::QuantizeBackward || p.formula == Formula::FakeQuantizeBackward;
+  const ElementKind from = p.formula == Formula::Dequantize ? p.codes : p.element;
+  const ElementKind to = p.formula == Formula::Quantize ? p.codes : p.element;
+  Tensor x = make_tensor(random, c.extent, kAll, from, c.plain);
+  Tensor dy = make_tensor(random, c.extent, kAll, p.element, c.plain);
+  Tensor scale = make_tensor(random, c.extent, c.segments, p.scale, c.plain);
+  for (std::int64_t i = 0; i < scale.elements(); ++i) scale.set(i, 0.1 + 0.01 * static_cast<double>(random.below(100)));
+  Tensor zero_point = make_tensor(random, c.extent, c.segments, ElementKind::S32, c.plain);
+  for (std::int64_t i = 0; i < zero_point.elements(); ++i)
+    zero_point.set(i, static_cast<double>(random.below(40) - 20));
+  Tensor y = make_tensor(random, c.extent, kAll, to, c.plain);
+  const bool in_place = from == to && random.one_in(3);
+  const bool scale_number = c.segments == 0 && random.one_in(2);
+  const bool zero_point_number = random.one_in(2);
+  const double number = 0.3;
+  const bool dx = !c.sums || random.one_in(2);
+
+  core::DeviceQuantize job{p};
+  job.scale = number;
+  job.zero_point = 3;
+  if (scale_number) job.problem.scale = compute_of(p.element);
+  Tensor number_tensor = make_tensor(random, {}, 0, compute_of(p.element));
+  for (std::int64_t i = 0; i < number_tensor.elements(); ++i) number_tensor.set(i, number);
+  number_tensor.stride.assign(c.extent.size(), 0);
+  Tensor three = make_tensor(random, {}, 0, ElementKind::S32);
+  for (std::int64_t i = 0; i < three.elements(); ++i) three.set(i, 3);
+  three.stride.assign(c.extent.size(), 0);
+  auto problem = p;
+  if (scale_number) problem.scale = compute_of(p.element);
+
+  Tensor sums[2];
+  for (auto& sum : sums) sum = make_tensor(random, c.extent, c.segments, p.scale, c.plain);
+
+  const auto inputs = [&](int which) {
+    StridedLoop loop = loop_over(c.extent);
+    add(loop, x, which);
+    if (two) add(loop, dy, which);
+    if (!scale_number) {
+      add(loop, scale, which);
+    } else if (which == 0) {
+      loop.add_absent(p.scale);
+    } else {
+      add(loop, number_tensor, which);
+    }
+    if (!zero_point_number) {
+      add(loop, zero_point, which);
+    } else if (which == 0) {
+      loop.add_absent(ElementKind::S32);
+    } else {
+      add(loop, three, which);
+    }
+    return loop;
+  };
+  Tensor& out = in_place ? x : y;
+  if (c.sums) {
+    for (const int gradient : {quantize::kDScale, quantize::kDZeroPoint}) {
+      StridedLoop loop = inputs(1);
+      add(loop, sums[gradient - 1], 1);
+      quantize::reference::sum_gradient(loop, problem, p.scale, gradient, 0.75);
+    }
+  }
+  if (dx) {
+    StridedLoop loop = inputs(1);
+    add(loop, out, 1);
+    quantize::reference::run(loop, problem);
+  }
+
+  StridedLoop loop = inputs(0);
+  if (dx) {
+    add(loop, out, 0);
+  } else {
+    loop.add_absent(p.element);
+  }
+  std::vector<std::byte> workspace;
+  std::size_t bytes = 0;
+  if (c.sums) {
+    job.sums = {2, {quantize::kDScale, quantize::kDZeroPoint}, p.scale, 0.75};
+    for (Tensor& sum : sums) add(loop, sum, 0);
+    bytes = c.no_workspace ? 0 : cuda::sums_workspace(core::sum_shape(loop), 2);
+  }
+  const core::DeviceRun run = run_with(workspace, bytes);
+  ASSERT_TRUE(cuda::quantize(run, job, loop));
+  expect_same(x, "x");
+  expect_same(dy, "dy");
+  expect_same(y, "y");
+  expect_same(scale, "scale");
+  if (c.sums) {
+    expect_same(sums[0], "d_scale");
+    expect_same(sums[1], "d_zero_point");
+  }
+}
+
+TEST(QuantizeCuda, RandomCases) {
+  for (unsigned seed = 0; seed < 400 && !::testing::Test::HasFailure(); ++seed) {
+    Random random(seed);
+    const QuantizeCase c = random_case(random, seed % 20 == 0 ? 20000 : 3000);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", extents " + text_of(c.extent) + "formula " +
+                 std::to_string(static_cast<int>(c.problem.formula)) + " element " +
+                 std::to_string(static_cast<int>(c.problem.element)));
+    const FewBlocks few(seed % 4 == 0);
+    check_quantize(random, c);
+  }
+}
+
+/// Ends of sums at the borders of blocks, tiles and rounds, along rows and columns, cut into parts and not.
+const Extents kLengths[] = {{1},        {7},
+                            {8},        {9},
+                            {64},       {65},
+                            {72},       {511},
+                            {512},      {513},
+                            {4095},     {4096},
+                            {4097},     {4105},
+                            {8192},     {12289},
+                            {33000},    {40, 3},
+                            {3, 40},    {513, 3},
+                            {3, 513},   {4097, 2},
+                            {2, 4097},  {600, 20},
+                            {20, 600},  {513, 17},
+                            {1025, 33}, {5, 7, 9},
+                            {2, 65, 3}, {0},
+                            {0, 3},     {3, 0},
+                            {1, 5, 1},  {17, 1},
+                            {1, 1},     {3, 4, 5, 6},
+                            {9, 1, 70}, {2, 3, 4, 2, 3},
+                            {4200, 16}, {50, 300},
+                            {9, 2500},  {40, 129}};
+
+TEST(QuantizeCuda, SumsOfEverySplit) {
+  unsigned seed = 1000;
+  for (const Extents& extent : kLengths) {
+    for (unsigned segments = 0; segments < (1U << extent.size()); ++segments) {
+      for (const bool plain : {true, false}) {
+        Random random(++seed);
+        QuantizeCase c = random_case(random, 10);
+        c.extent = extent;
+        c.segments = segments;
+        c.problem.formula = Formula::FakeQuantizeBackward;
+        c.sums = true;
+        c.plain = plain;
+        bool none = false;  // plans launch nothing where there is no sum
+        for (std::size_t d = 0; d < extent.size(); ++d) none |= extent[d] == 0 && (segments >> d & 1U) != 0;
+        if (none) continue;
+        SCOPED_TRACE("seed " + std::to_string(seed) + ", extents " + text_of(extent) + "segments " +
+                     std::to_string(segments) + " element " + std::to_string(static_cast<int>(c.problem.element)));
+        const FewBlocks few(seed % 4 < 2);
+        check_quantize(random, c);
+        if (reduced_count(extent, segments) <= 1) {
+          c.no_workspace = true;
+          check_quantize(random, c);
+        }
+        if (::testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+// ---- the binary family ----
+
+struct BinaryCase {
+  Extents extent;
+  core::DeviceBinary what;
+  unsigned moves[3];  ///< dimensions along which a, b and weight change
+  bool plain;
+};
+
+void check_binary(Random& random, const BinaryCase& c) {
+  const ElementKind element = c.what.element;
+  const bool weights = c.what.weight == elementwise::Weight::Tensor;
+  Tensor dy = make_tensor(random, c.extent, kAll, element, c.plain);
+  Tensor input[3];  // a, b, weight
+  for (int k = 0; k < 3; ++k) input[k] = make_tensor(random, c.extent, c.moves[k], element, c.plain);
+  const auto count = [&](unsigned moves) {
+    std::int64_t n = 1;
+    for (std::size_t d = 0; d < c.extent.size(); ++d) n *= (moves >> d & 1U) != 0 ? c.extent[d] : 1;
+    return n;
+  };
+  std::vector<std::byte> workspace;
+  if (!c.what.backward) {
+    Tensor y = make_tensor(random, c.extent, kAll, element, c.plain);
+    const auto loop_of = [&](int which) {
+      StridedLoop loop = loop_over(c.extent);
+      for (int k = 0; k < (weights ? 3 : 2); ++k) add(loop, input[k], which);
+      add(loop, y, which);
+      return loop;
+    };
+    elementwise::reference::forward(loop_of(1), c.what.kind, c.what.weight, element, c.what.param);
+    ASSERT_TRUE(cuda::binary(run_with(workspace, 0), c.what, loop_of(0)));
+    expect_same(y, "y");
+    return;
+  }
+  Tensor gradient[3];
+  bool summed[3];
+  const int gradients = elementwise::gradients_of(c.what.weight);
+  for (int g = 0; g < gradients; ++g) {
+    gradient[g] = make_tensor(random, c.extent, c.moves[g], element, c.plain);
+    summed[g] = count(c.moves[g]) != count(kAll);
+  }
+  const bool in_place = !summed[0] && random.one_in(2);
+  const auto to = [&](int g) -> Tensor& { return g == 0 && in_place ? dy : gradient[g]; };
+  const auto inputs = [&](int which) {
+    StridedLoop loop = loop_over(c.extent);
+    add(loop, dy, which);
+    for (int k = 0; weights && k < 3; ++k) add(loop, input[k], which);
+    return loop;
+  };
+  for (int g = 0; g < gradients; ++g) {
+    if (!summed[g]) continue;
+    StridedLoop loop = inputs(1);
+    for (int k = 0; k < gradients; ++k) loop.add_absent(element);
+    add(loop, gradient[g], 1);
+    elementwise::reference::backward_summed(loop, c.what.kind, c.what.weight, element, c.what.param, g);
+  }
+  const auto outputs = [&](StridedLoop& loop, int which) {
+    for (int g = 0; g < gradients; ++g) {
+      if (summed[g]) {
+        loop.add_absent(element);
+      } else {
+        add(loop, to(g), which);
+      }
+    }
+  };
+  StridedLoop expected = inputs(1);
+  outputs(expected, 1);
+  elementwise::reference::backward(expected, c.what.kind, c.what.weight, element, c.what.param);
+
+  StridedLoop loop = inputs(0);
+  outputs(loop, 0);
+  core::DeviceBinary what = c.what;
+  what.sums.element = element;
+  std::size_t bytes = 0;
+  for (int g = 0; g < gradients; ++g) {
+    if (!summed[g]) continue;
+    add(loop, gradient[g], 0);
+    what.sums.term[what.sums.count++] = g;
+    bytes = std::max(bytes, cuda::sums_workspace(core::sum_shape(loop), 3));
+  }
+  ASSERT_TRUE(cuda::binary(run_with(workspace, bytes), what, loop));
+  expect_same(dy, "dy");
+  for (int g = 0; g < gradients; ++g) expect_same(gradient[g], g == 0 ? "da" : g == 1 ? "db" : "dw");
+}
+
+BinaryCase random_binary(Random& random, const Extents& extent) {
+  BinaryCase c;
+  c.extent = extent;
+  c.plain = random.one_in(3);
+  c.what = {random.of({BinaryKind::Lerp, BinaryKind::AddScaled}), random.one_in(2),
+            random.of({elementwise::Weight::Scalar, elementwise::Weight::Tensor}), random.of(kFloats), 0.7};
+  for (unsigned& moves : c.moves) moves = random.one_in(2) ? kAll : static_cast<unsigned>(random.below(16));
+  return c;
+}
+
+TEST(BinaryCuda, RandomCases) {
+  for (unsigned seed = 0; seed < 400 && !::testing::Test::HasFailure(); ++seed) {
+    Random random(seed);
+    const BinaryCase c = random_binary(random, random_extents(random, seed % 20 == 0 ? 20000 : 3000));
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", extents " + text_of(c.extent));
+    const FewBlocks few(seed % 4 == 0);
+    check_binary(random, c);
+  }
+}
+
+TEST(BinaryCuda, SumsOfEverySplit) {
+  unsigned seed = 5000;
+  for (const Extents& extent : kLengths) {
+    for (int repeat = 0; repeat < 4; ++repeat) {
+      Random random(++seed);
+      BinaryCase c = random_binary(random, extent);
+      c.what.backward = true;
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", extents " + text_of(extent));
+      bool none = false;
+      for (const unsigned moves : c.moves) {
+        for (std::size_t d = 0; d < extent.size(); ++d) none |= extent[d] == 0 && (moves >> d & 1U) != 0;
+      }
+      if (none) continue;
+      check_binary(random, c);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+// ---- sums over parts ----
+
+/// What a sum that was cut into parts does last: totals of whole blocks, and the parts of its open end after them.
+void check_closed(Random& random, std::int64_t parts, std::int64_t sites, int level, bool site_fastest) {
+  SCOPED_TRACE(std::to_string(parts) + " parts, " + std::to_string(sites) + " sites, level " + std::to_string(level));
+  const std::int64_t rows = parts + level;
+  std::vector<double> values(static_cast<std::size_t>(rows * sites));
+  for (double& value : values) value = random.value() + random.value() * 0x1p-40;
+  for (double& value : values) value = std::isfinite(value) ? value : 1.0;
+  const std::int64_t part_stride = site_fastest ? sites : 1;
+  const std::int64_t site_stride = site_fastest ? 1 : rows;
+  const std::int64_t last = parts * numerics::block_size(level) + random.below(numerics::block_size(level));
+
+  std::vector<double> got(static_cast<std::size_t>(sites), -1.0);
+  LoopOperand to{reinterpret_cast<std::byte*>(got.data()), sizeof(double), {}};
+  to.stride[0] = sizeof(double);
+  cuda::SumSpec spec{};
+  spec.element = ElementKind::F64;
+  spec.factor = 1.0;
+  spec.closed = true;
+  spec.tail = level;
+  spec.last = last;
+  cuda::PartialValues from{values.data(), rows * sites, {site_stride, part_stride}};
+  ASSERT_TRUE(cuda::run_partial_stage({"test", nullptr, {}},
+                                      cuda::partial_job(loop_over({sites, parts}), from, 1, &to, spec), 1, nullptr));
+  for (std::int64_t site = 0; site < sites; ++site) {
+    const auto value = [&](std::int64_t part) { return values[part * part_stride + site * site_stride]; };
+    numerics::CanonicalFold<double, numerics::SumOp> fold;
+    std::int64_t part = 0;
+    do {
+      fold.push_block(level, value(part));
+    } while (++part < parts);
+    double expected = fold.prefix();
+    for (int k = level - 1; k >= 0; --k) {
+      if (k == 0 || last / numerics::block_size(k) % 8 != 0) expected += value(parts + level - 1 - k);
+    }
+    ASSERT_EQ(std::memcmp(&expected, &got[site], sizeof expected), 0) << "site " << site;
+  }
+}
+
+TEST(SumsCuda, ClosedOverManyParts) {
+  Random random(77);
+  for (const std::int64_t parts :
+       {1, 2, 7, 8, 9, 63, 64, 65, 71, 72, 511, 512, 513, 520, 4095, 4096, 4097, 12289, 33000}) {
+    for (const std::int64_t sites : {1, 3, 17}) {
+      for (const int level : {cuda::kColumnLevel, cuda::kRowLevel}) {
+        for (const bool site_fastest : {false, true}) {
+          check_closed(random, parts, parts > 5000 && sites > 1 ? 16 : sites, level, site_fastest);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace planck

@@ -23,7 +23,7 @@ need_packages() {
   DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-BUILD_PACKAGES=(g++ cmake ninja-build ccache libhwy-dev libexpected-dev libtbb-dev)
+BUILD_PACKAGES=(g++ cmake ninja-build ccache libhwy-dev libexpected-dev libtbb-dev libcli11-dev nlohmann-json3-dev)
 
 # Clones share what was compiled: paths are taken from the clone's root.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1

@@ -1,0 +1,58 @@
+// A checkpoint as users name it: a safetensors file, several, an index of shards, or a folder.
+//
+// Opening reads and checks every header, the index and config.json, and lists what else lies in a folder; it reads no
+// tensor. Files stay open, so what was checked is what is read later.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "file.hpp"
+#include "json.hpp"
+#include "safetensors.hpp"
+
+namespace planck::cli {
+
+/// One safetensors file of the checkpoint.
+struct Shard {
+  File file;
+  std::string name;  ///< of the file, without folders; the output's file gets the same
+  Header header;
+};
+
+/// A file of the folder that is copied as it is.
+struct OtherFile {
+  fs::path source;
+  fs::path relative;
+};
+
+struct Checkpoint {
+  std::string title;    ///< as the user named it
+  bool folder = false;  ///< the output is a folder too
+  std::vector<Shard> shards;
+  std::vector<OtherFile> others;  ///< of a folder
+  std::optional<std::string> config_text;
+  Json config;                   ///< parsed; Null without config.json
+  std::string index_name;        ///< of the shards' index; empty without one
+  Metadata index_metadata;       ///< its members as JSON, but for total_size
+  std::vector<fs::path> inputs;  ///< everything that was opened or will be copied, for the check of outputs
+
+  std::uint64_t file_bytes() const noexcept;
+  /// The shard and tensor of a name, or null.
+  const TensorInfo* find(const std::string& name) const noexcept;
+  std::size_t shard_of(const std::string& name) const noexcept;
+
+ private:
+  friend Checkpoint open_checkpoint(const std::vector<std::string>& names);
+  std::map<std::string, std::pair<std::size_t, std::size_t>, std::less<>> places_;
+};
+
+Checkpoint open_checkpoint(const std::vector<std::string>& names);
+
+/// The text of an index over shards with these tensors.
+std::string index_text(const Metadata& metadata,
+                       const std::vector<std::pair<std::string, std::vector<TensorInfo>>>& shards);
+
+}  // namespace planck::cli

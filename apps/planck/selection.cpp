@@ -1,0 +1,202 @@
+#include "selection.hpp"
+
+#include <algorithm>
+#include <regex>
+
+#include "failure.hpp"
+
+namespace planck::cli {
+namespace {
+
+bool for_compressed_tensors(const QuantizeOptions& options) { return options.format == "compressed-tensors"; }
+
+std::vector<std::regex> compile(const std::vector<std::string>& patterns, const char* option) {
+  std::vector<std::regex> compiled;
+  for (const std::string& pattern : patterns) {
+    try {
+      compiled.emplace_back(pattern, std::regex::ECMAScript | std::regex::optimize);
+    } catch (const std::regex_error& error) {
+      throw Failure(ExitCode::Usage,
+                    text(option, " ", in_quotes(pattern), " is no regular expression: ", error.what()));
+    }
+  }
+  return compiled;
+}
+
+bool any_match(const std::vector<std::regex>& patterns, const std::string& name) {
+  // The standard library's matcher calls itself once a character: a name as long as a header would leave the stack.
+  constexpr std::size_t kLongestName = 4096;
+  if (patterns.empty()) return false;
+  if (name.size() > kLongestName) {
+    throw Failure(ExitCode::Refused, text("tensor ", in_quotes(name), ": too long a name for --include and --exclude"));
+  }
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::regex& each) { return std::regex_search(name, each); });
+}
+
+struct Rules {
+  std::vector<std::regex> include;
+  std::vector<std::regex> exclude;
+};
+
+Choice choose(const TensorInfo& tensor, const ModelFacts& facts, const QuantizeOptions& options, const Rules& rules) {
+  Choice choice;
+  choice.role = role_of(tensor, facts);
+  const bool matrix = tensor.is_float() && tensor.shape.size() == 2 && tensor.elements > 0;
+  if (!matrix) {
+    choice.reason = reason_of(choice.role, tensor);
+  } else if (any_match(rules.exclude, tensor.name)) {
+    choice.reason = "excluded";
+  } else if (tensor.elements < options.min_size) {
+    choice.reason = "small";
+  } else if (choice.role == Role::Embedding && options.embeddings) {
+    choice.quantize = true;
+  } else if (rules.include.empty()) {
+    choice.quantize = choice.role == Role::Linear;
+    if (!choice.quantize) choice.reason = reason_of(choice.role, tensor);
+  } else if (any_match(rules.include, tensor.name)) {
+    choice.quantize = true;
+  } else {
+    choice.reason = "not included";
+  }
+  return choice;
+}
+
+/// What the format's reader would take for something else.
+void check_expressible(const TensorInfo& tensor, const Choice& choice, const ModelFacts& facts,
+                       const QuantizeSettings& settings) {
+  const auto refuse = [&](std::string_view why) {
+    throw Failure(ExitCode::Refused,
+                  text("tensor ", in_quotes(tensor.name), ": ", why, "; use --exclude or --format plain"));
+  };
+  if (choice.role == Role::Other)
+    refuse("the format compressed-tensors knows only layers, whose tensors end in \".weight\"");
+  if (choice.role == Role::Transposed)
+    refuse("the model has it as a Conv1D, which the format's reader takes for no linear layer");
+  if (choice.role == Role::Vocabulary)
+    refuse("it has a row for each word, but its name does not say whether it is an embedding or a linear layer");
+  if (choice.role == Role::Norm || choice.role == Role::Router)
+    refuse("the format's reader takes it for no linear layer");
+  if (facts.tied && (choice.role == Role::Embedding || choice.role == Role::Head)) {
+    refuse("the output head shares its weight with the embedding, which the format cannot express in 8 bits");
+  }
+  if (tensor.dtype.kind == ElementKind::F64) refuse("the format has no scales of F64");
+  if (choice.role == Role::Embedding && settings.scope == Scope::Tensor)
+    refuse("embeddings need a scale for each row or group");
+}
+
+}  // namespace
+
+QuantizeSettings settings_of(const QuantizeOptions& options) {
+  const auto wrong = [](const std::string& why) { throw Failure(ExitCode::Usage, why); };
+  QuantizeSettings settings;
+  settings.scope = options.scope == "group"    ? Scope::Group
+                   : options.scope == "tensor" ? Scope::Tensor
+                   : options.scope == "token"  ? Scope::Token
+                                               : Scope::Channel;
+  settings.group_size = options.group_size;
+  settings.symmetric = options.mode == "symmetric";
+  settings.codes = options.dtype == "uint8" ? ElementKind::U8 : ElementKind::S8;
+  const int usual_axis = settings.scope == Scope::Group ? 1 : 0;
+  const int axis = options.axis.value_or(usual_axis);
+  settings.axis = axis < 0 ? axis + 2 : axis;
+  if (settings.axis < 0 || settings.axis > 1)
+    wrong(text("--axis ", axis, ": a weight has the axes 0 (outputs) and 1 (inputs)"));
+  if (options.axis && (settings.scope == Scope::Tensor || settings.scope == Scope::Token)) {
+    wrong(text("--axis says nothing for --scope ", options.scope));
+  }
+  if (settings.group_size < 1) wrong("--group-size must be at least 1");
+  if (options.min_size < 0) wrong("--min-size must not be negative");
+  if (settings.codes == ElementKind::U8 && settings.symmetric) {
+    wrong("--dtype uint8 needs --mode asymmetric: symmetric codes without a sign would lose every negative weight");
+  }
+  if (!for_compressed_tensors(options)) return settings;
+  if (settings.codes == ElementKind::U8) wrong("the format compressed-tensors has no uint8: use --format plain");
+  if (settings.axis != usual_axis) {
+    wrong(text("the format compressed-tensors has no --scope ", options.scope, " along axis ", settings.axis,
+               ": use --format plain"));
+  }
+  return settings;
+}
+
+std::string scope_text(const QuantizeSettings& settings) {
+  const std::string axis = settings.scope == Scope::Channel && settings.axis == 1 ? ", axis 1"
+                           : settings.scope == Scope::Group && settings.axis == 0 ? ", axis 0"
+                                                                                  : "";
+  switch (settings.scope) {
+    case Scope::Channel:
+      return "channel" + axis;
+    case Scope::Group:
+      return text("group ", settings.group_size, axis);
+    case Scope::Tensor:
+      return "tensor";
+    case Scope::Token:
+      break;
+  }
+  return "token";
+}
+
+Selection select_tensors(const Checkpoint& checkpoint, const QuantizeOptions& options,
+                         const QuantizeSettings& settings) {
+  const bool compressed = for_compressed_tensors(options);
+  const ModelFacts facts = facts_of(checkpoint);
+  if (facts.quantized)
+    throw Failure(ExitCode::Refused,
+                  text(in_quotes(checkpoint.title), " is quantised already: its config.json says so"));
+  const Rules rules{compile(options.include, "--include"), compile(options.exclude, "--exclude")};
+  Selection selection;
+  std::int64_t chosen = 0;
+  for (const Shard& shard : checkpoint.shards) {
+    std::vector<Choice>& choices = selection.choices.emplace_back();
+    for (const TensorInfo& tensor : shard.header.tensors) {
+      choices.push_back(choose(tensor, facts, options, rules));
+      const Choice& choice = choices.back();
+      if (choice.quantize) {
+        segments_of(tensor, settings);
+        if (compressed) check_expressible(tensor, choice, facts, settings);
+        for (const char* suffix : {"_scale", "_zero_point"}) {
+          if (checkpoint.find(tensor.name + suffix) == nullptr) continue;
+          throw Failure(ExitCode::Refused, text("tensor ", in_quotes(tensor.name), ": there is a tensor ",
+                                                in_quotes(tensor.name + suffix), " already"));
+        }
+        ++chosen;
+        selection.embeddings |= choice.role == Role::Embedding;
+      } else if (std::string_view(tensor.name).ends_with(".weight") && tensor.shape.size() == 2) {
+        if (compressed && !tensor.is_float()) {
+          throw Failure(ExitCode::Refused, text("tensor ", in_quotes(tensor.name), " is ", tensor.dtype.name,
+                                                ": the checkpoint is quantised already; use --format plain"));
+        }
+        selection.ignore.emplace_back(layer_of(tensor.name));
+      }
+    }
+  }
+  for (const std::string& head : facts.tied_heads) selection.ignore.push_back(head);
+  std::sort(selection.ignore.begin(), selection.ignore.end());
+  if (chosen == 0)
+    throw Failure(ExitCode::Refused, text("nothing to quantise in ", in_quotes(checkpoint.title),
+                                          ": no tensor was chosen (planck inspect lists them, --include chooses)"));
+  return selection;
+}
+
+std::string quantization_config(const QuantizeSettings& settings, const Selection& selection) {
+  JsonObject weights;
+  weights.add("num_bits", 8).add("type", "int").add("symmetric", settings.symmetric);
+  weights.add("strategy", settings.scope == Scope::Group    ? "group"
+                          : settings.scope == Scope::Tensor ? "tensor"
+                                                            : "channel");
+  if (settings.scope == Scope::Group) weights.add("group_size", settings.group_size);
+  std::vector<std::string> targets{"Linear"};
+  if (selection.embeddings) targets.emplace_back("Embedding");
+  // Newer readers look at the group's format, older ones at the outer one.
+  JsonObject group;
+  group.raw("targets", json_array(targets)).add("format", "int-quantized").raw("weights", weights.str());
+  JsonObject config;
+  config.add("quant_method", "compressed-tensors")
+      .add("quantization_status", "compressed")
+      .add("format", "int-quantized");
+  config.raw("config_groups", JsonObject().raw("group_0", group.str()).str());
+  config.raw("ignore", json_array(selection.ignore));
+  return config.str();
+}
+
+}  // namespace planck::cli

@@ -47,11 +47,12 @@ template <class Pass>
 __device__ __forceinline__ void store_column(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
                                              std::int64_t count, const Eight<Pass>& e,
                                              const Open<typename Pass::Math>& before, typename Pass::V& last) {
+  store_edge(task, at, s, e);
 #pragma unroll
   for (int k = 0; k < kStepOutputs<Pass>; ++k) {
     typename Pass::V value[kEight];
     if (at.out[k] == nullptr) continue;
-    values_of(task, s, e, k, value);
+    values_of(task, at, s, e, k, value);
     if constexpr (kCanMove<Pass>) {
       if (task.value == ScanValue::Exclusive) {
         const auto ended = value[kEight - 1];
@@ -63,7 +64,27 @@ __device__ __forceinline__ void store_column(const ScanTask& task, const Lane<Pa
     const ScanOperand& operand = task.operand[kScanOut + k];
     store_eight(value, at.out[k] + s * operand.step, operand.step, operand.element, count);
   }
-  store_edge(task, at, s, e);
+}
+
+/// The inputs that states do not need, of a segment with `count` steps left.
+template <class Pass>
+__device__ __forceinline__ void load_late_column(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
+                                                 std::int64_t count, std::int64_t state, Eight<Pass>& e) {
+  using V = typename Pass::V;
+#pragma unroll
+  for (int k = 0; k < Pass::kInputs; ++k) {
+    const ScanOperand& operand = task.operand[kScanIn + k];
+    if (is_early<Pass>(k) || at.in[k] == nullptr) continue;
+    if constexpr (!Pass::kLeads) {
+      load_eight(e.in[k], at.in[k] + s * operand.step, operand.step, operand.element, count);
+    } else {
+      load_eight(e.in[k], at.in[k] + (s + 1) * operand.step, operand.step, operand.element, count - 1);
+      if (count <= kEight && s + count < task.length) {  // there it may be overwritten by now
+        e.in[k][kEight - 1] = from_word<V>(task.edges[(state + 1) * kScanInputs + k]);
+      }
+    }
+  }
+  if constexpr (Pass::kLeads) set_edge(task, at, s, e);
 }
 
 /// Lanes of up to 4096 steps, or segments of 512 of longer ones.
@@ -103,7 +124,7 @@ __global__ void __launch_bounds__(kColumnThreads) scan_columns(const ScanTask ta
     V raw[kScanInputs] = {};
 #pragma unroll
     for (int k = 0; k < Pass::kInputs; ++k) {
-      if (!is_moved(task, k) && !(Pass::kLags && k == kLagInput)) continue;
+      if (!looks_back<Pass>(task, k)) continue;
       if (segment == 0) {
         raw[k] = start_of(task, at, k);
       } else {
@@ -119,15 +140,7 @@ __global__ void __launch_bounds__(kColumnThreads) scan_columns(const ScanTask ta
 #pragma unroll
       for (int k = 0; k < Pass::kInputs; ++k) {
         const ScanOperand& operand = task.operand[kScanIn + k];
-        if (mode == ScanMode::Totals && (Pass::kStateInputs >> k & 1) == 0) continue;
-        if (Pass::kLeads && k == kLeadInput) {
-          if (at.in[k] == nullptr) continue;
-          load_eight(e.in[k], at.in[k] + (s + 1) * operand.step, operand.step, operand.element, count - 1);
-          if (count <= kEight && end < task.length) {  // there it may be overwritten by now
-            e.in[k][kEight - 1] = from_word<V>(task.edges[(state + 1) * kScanInputs + k]);
-          }
-          continue;
-        }
+        if (!is_early<Pass>(k)) continue;
         load_eight(e.in[k], at.in[k] + s * operand.step, operand.step, operand.element, count);
         if (Pass::kLags && k == kLagInput) {
           lag = raw[k];
@@ -138,7 +151,6 @@ __global__ void __launch_bounds__(kColumnThreads) scan_columns(const ScanTask ta
           raw[k] = ended;
         }
       }
-      if constexpr (Pass::kLeads) set_edge(task, at, s, e);
       fold_eight(task, at, s, before, lag, e);
       const State total = e.state[kEight - 1];
       if (mode == ScanMode::Totals) {
@@ -151,6 +163,7 @@ __global__ void __launch_bounds__(kColumnThreads) scan_columns(const ScanTask ta
       } else {
         const Open<Math> sum = walk.sum();
         join_eight<Pass>(sum, e);
+        load_late_column(task, at, s, count, state, e);
         store_column(task, at, s, count, e, sum, last);
       }
       walk.push(total, (s - begin) / kEight);

@@ -120,7 +120,7 @@ template <class Body>
 __device__ __forceinline__ void for_each_slot(const WarpRows& rows, std::byte* row, std::int64_t step,
                                               const Body& body) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll
+#pragma unroll 2
   for (int i = 0; i < kEight; ++i) {
     const int slot = lane + kWarp * i;
     std::byte* at = row;

@@ -37,6 +37,12 @@ struct BackwardPass {
   static constexpr bool kLeads = outputs == 3;
 };
 
+/// Whether states are made of an input; others are loaded when the states are there, which saves registers.
+template <class Pass>
+__device__ constexpr bool is_early(int k) {
+  return (Pass::kStateInputs >> k & 1) != 0;
+}
+
 /// The inputs that look back or ahead.
 inline constexpr int kLagInput = 1;
 inline constexpr int kLeadInput = 2;
@@ -59,7 +65,6 @@ struct Eight {
   using V = typename Pass::V;
   V in[Pass::kInputs][kEight];
   typename Pass::State state[kEight];
-  bool whole[kEight];  ///< whether the lead input is there
 };
 
 /// One lane's operands, at its first step.
@@ -117,6 +122,12 @@ __device__ __forceinline__ bool is_moved(const ScanTask& task, int k) {
   return k == 0 ? task.moved_dy : k == kLeadInput && task.moved_y;
 }
 
+/// Whether the element of the step before is wanted.
+template <class Pass>
+__device__ __forceinline__ bool looks_back(const ScanTask& task, int k) {
+  return is_moved(task, k) || (Pass::kLags && k == kLagInput);
+}
+
 /// What an input has before its first step.
 template <class Pass>
 __device__ __forceinline__ typename Pass::V start_of(const ScanTask& task, const Lane<Pass>& at, int k) {
@@ -146,14 +157,10 @@ __device__ __forceinline__ void move_back(V (&value)[kEight], V last) {
 template <class Pass>
 __device__ __forceinline__ void set_edge(const ScanTask& task, const Lane<Pass>& at, std::int64_t s, Eight<Pass>& e) {
   const std::int64_t last = task.length - 1 - s;
-  const bool ends = last >= 0 && last < kEight;
-  typename Pass::V initial{};
-  if (ends && at.initial != nullptr) {
-    initial = load_value<typename Pass::V>(at.initial, task.operand[kScanInitial].element);
-  }
+  if (last < 0 || last >= kEight || at.initial == nullptr) return;
+  const auto initial = load_value<typename Pass::V>(at.initial, task.operand[kScanInitial].element);
 #pragma unroll
   for (int j = 0; j < kEight; ++j) {
-    e.whole[j] = j == last ? at.initial != nullptr : at.in[kLeadInput] != nullptr;
     if (j == last) e.in[kLeadInput][j] = initial;
   }
 }
@@ -168,7 +175,9 @@ __device__ __forceinline__ void fold_eight(const ScanTask& task, const Lane<Pass
   for (int j = 0; j < kEight; ++j) {
     V x[kScanInputs] = {};
 #pragma unroll
-    for (int k = 0; k < Pass::kInputs; ++k) x[k] = e.in[k][j];
+    for (int k = 0; k < Pass::kInputs; ++k) {
+      if (is_early<Pass>(k)) x[k] = e.in[k][j];
+    }
     typename Pass::State state;
     if constexpr (Pass::kLags) {
       state = Math::lift(x, &lag);
@@ -213,8 +222,8 @@ __device__ __forceinline__ void join_eight(const Open<typename Pass::Math>& befo
 
 /// Output k of the eight joined states; of a scan the inclusive values.
 template <class Pass>
-__device__ __forceinline__ void values_of(const ScanTask& task, std::int64_t s, const Eight<Pass>& e, int k,
-                                          typename Pass::V (&value)[kEight]) {
+__device__ __forceinline__ void values_of(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
+                                          const Eight<Pass>& e, int k, typename Pass::V (&value)[kEight]) {
   using V = typename Pass::V;
   using Math = typename Pass::Math;
 #pragma unroll
@@ -225,7 +234,7 @@ __device__ __forceinline__ void values_of(const ScanTask& task, std::int64_t s, 
 #pragma unroll
       for (int i = 0; i < Pass::kInputs; ++i) x[i] = e.in[i][j];
       bool whole = true;
-      if constexpr (Pass::kLeads) whole = e.whole[j];
+      if constexpr (Pass::kLeads) whole = (s + j == task.length - 1 ? at.initial : at.in[kLeadInput]) != nullptr;
       Math::gradients(x, whole, static_cast<V>(task.position + (s + j) * task.position_step), e.state[j], out);
       value[j] = out[k];
     } else if constexpr (Math::kPositions) {
@@ -247,19 +256,23 @@ __device__ __forceinline__ typename Pass::V value_before(const ScanTask& task,
   }
 }
 
-/// The recurrence's gradient of the initial state, by the thread whose eight hold the last step.
+/// The recurrence's gradient of the initial state, by the thread whose eight hold the last step. Before any result is
+/// stored, as one may replace the a that it reads.
 template <class Pass>
 __device__ __forceinline__ void store_edge(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
                                            const Eight<Pass>& e) {
   if constexpr (Pass::kLeads) {
     const std::int64_t last = task.length - 1 - s;
     if (at.out[2] == nullptr || last < 0 || last >= kEight) return;
-    typename Pass::V value[kEight];
-    values_of(task, s, e, 2, value);
+    typename Pass::State state{};
 #pragma unroll
     for (int j = 0; j < kEight; ++j) {
-      if (j == last) store_value(at.out[2], task.operand[kScanOut + 2].element, value[j]);
+      if (j == last) state = e.state[j];
     }
+    const typename Pass::V x[kScanInputs] = {0, load_input(task, at, kLagInput, task.length - 1), 0};
+    typename Pass::V out[kScanOutputs];
+    Pass::Math::gradients(x, false, 0, state, out);
+    store_value(at.out[2], task.operand[kScanOut + 2].element, out[2]);
   }
 }
 /// Whether values may be those of the step before.

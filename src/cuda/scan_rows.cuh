@@ -26,11 +26,12 @@ __device__ __forceinline__ void store_values(const ScanTask& task, const Lane<Pa
                                              const WarpRows& rows, std::int64_t row_step, std::int64_t s,
                                              const Eight<Pass>& e, const Open<typename Pass::Math>& before,
                                              const First& first) {
+  if (rows.count > 0) store_edge(task, at, s, e);
 #pragma unroll
   for (int k = 0; k < kStepOutputs<Pass>; ++k) {
     typename Pass::V value[kEight];
     if (at.out[k] == nullptr) continue;
-    values_of(task, s, e, k, value);
+    values_of(task, at, s, e, k, value);
     if constexpr (kCanMove<Pass>) {
       if (task.value == ScanValue::Exclusive) move_on(value, first(value[kEight - 1]));
       if (task.value == ScanValue::Before) move_on(value, value_before<Pass>(task, before));
@@ -38,7 +39,26 @@ __device__ __forceinline__ void store_values(const ScanTask& task, const Lane<Pa
     const ScanOperand& operand = task.operand[kScanOut + k];
     store_slots(value, stage, rows, at.out[k] + row_step * operand.step, operand.step, operand.element);
   }
-  if (rows.count > 0) store_edge(task, at, s, e);
+}
+
+/// The inputs that states do not need. `next` is the lead input's element after the warp's last slot.
+template <class Pass>
+__device__ __forceinline__ void load_late(const ScanTask& task, const Lane<Pass>& at, Quad* stage, const WarpRows& rows,
+                                          std::int64_t row_step, std::int64_t s, typename Pass::V next,
+                                          Eight<Pass>& e) {
+#pragma unroll
+  for (int k = 0; k < Pass::kInputs; ++k) {
+    const ScanOperand& operand = task.operand[kScanIn + k];
+    if (is_early<Pass>(k)) continue;
+    if (at.in[k] != nullptr) {
+      load_slots(e.in[k], stage, rows, at.in[k] + row_step * operand.step, operand.step, operand.element);
+    }
+    if constexpr (Pass::kLeads) {
+      const auto first = __shfl_down_sync(kWholeWarp, e.in[k][0], 1);
+      move_back(e.in[k], threadIdx.x % kWarp == kWarp - 1 ? next : first);
+      set_edge(task, at, s, e);
+    }
+  }
 }
 
 /// Rows of up to kShortRow steps. `threads` of a warp share a row: all of them, or as many as it has eights, rounded up
@@ -79,23 +99,16 @@ __global__ void __launch_bounds__(kShortThreads) scan_short_rows(const ScanTask 
 #pragma unroll
       for (int k = 0; k < Pass::kInputs; ++k) {
         const ScanOperand& operand = task.operand[kScanIn + k];
-        const bool leads = Pass::kLeads && k == kLeadInput;
-        if (leads && operand.base == nullptr) continue;
+        if (!is_early<Pass>(k)) continue;
         load_slots(e.in[k], stage, rows, at.in[k] + s0 * operand.step, operand.step, operand.element);
-        if (leads) {
-          V next = __shfl_down_sync(kWholeWarp, e.in[k][0], 1);
-          if (lane == kWarp - 1 && rows.count > kWarpSlots) next = load_input(task, at, k, s0 + kWarpSlots);
-          move_back(e.in[k], next);
-        } else if (is_moved(task, k) || (Pass::kLags && k == kLagInput)) {
-          const V ended = e.in[k][kEight - 1];
-          V first = __shfl_up_sync(kWholeWarp, ended, 1);
-          if (own == 0) first = raw[k];
-          raw[k] = __shfl_sync(kWholeWarp, ended, kWarp - 1);
-          if (is_moved(task, k)) move_on(e.in[k], first);
-          if (Pass::kLags && k == kLagInput) lag = first;
-        }
+        if (!looks_back<Pass>(task, k)) continue;
+        const V ended = e.in[k][kEight - 1];
+        V first = __shfl_up_sync(kWholeWarp, ended, 1);
+        if (own == 0) first = raw[k];
+        raw[k] = __shfl_sync(kWholeWarp, ended, kWarp - 1);
+        if (is_moved(task, k)) move_on(e.in[k], first);
+        if (Pass::kLags && k == kLagInput) lag = first;
       }
-      if constexpr (Pass::kLeads) set_edge(task, at, s, e);
       fold_eight(task, at, s, start.before, lag, e);
 
       // Eight threads hold a block of 64, and each what stands before it there.
@@ -123,6 +136,13 @@ __global__ void __launch_bounds__(kShortThreads) scan_short_rows(const ScanTask 
       }
       if (digit > 0) before.add(ones);
       join_eight<Pass>(before, e);
+      V next{};
+      if constexpr (Pass::kLeads) {
+        if (lane == kWarp - 1 && rows.count > kWarpSlots && at.in[kLeadInput] != nullptr) {
+          next = load_input(task, at, kLeadInput, s0 + kWarpSlots);
+        }
+      }
+      load_late(task, at, stage, rows, s0, s, next, e);
       store_values(task, at, stage, rows, s0, s, e, before, [&](V ended) {
         V first = __shfl_up_sync(kWholeWarp, ended, 1);
         if (own == 0) first = last;
@@ -157,7 +177,8 @@ __device__ __forceinline__ typename Pass::V element_before(const ScanTask& task,
   return from_word<V>(task.edges[(state - 1) * kScanInputs + k]);
 }
 
-/// A tile's elements, which all threads have read before the tree's first barrier. Gives the lag.
+/// A tile's elements that states are made of, which all threads have read before the tree's first barrier. Gives the
+/// lag.
 template <class Pass>
 __device__ __forceinline__ typename Pass::V load_tile(const ScanTask& task, const Lane<Pass>& at, Quad* stage,
                                                       const WarpRows& rows, std::int64_t s, ScanMode mode,
@@ -170,27 +191,34 @@ __device__ __forceinline__ typename Pass::V load_tile(const ScanTask& task, cons
 #pragma unroll
   for (int k = 0; k < Pass::kInputs; ++k) {
     const ScanOperand& operand = task.operand[kScanIn + k];
-    const bool leads = Pass::kLeads && k == kLeadInput;
-    if (leads && operand.base == nullptr) continue;
-    if (mode == ScanMode::Totals && (Pass::kStateInputs >> k & 1) == 0) continue;
+    if (!is_early<Pass>(k)) continue;
     load_slots(e.in[k], stage, rows, at.in[k] + row_step * operand.step, operand.step, operand.element);
-    if (leads) {
-      V next = __shfl_down_sync(kWholeWarp, e.in[k][0], 1);
-      if (thread % kWarp == kWarp - 1 && s + kEight < task.length) {
-        const bool ends = thread == static_cast<int>(blockDim.x) - 1 && mode == ScanMode::Finish;
-        next = ends ? from_word<V>(task.edges[(state + 1) * kScanInputs + k]) : load_input(task, at, k, s + kEight);
-      }
-      move_back(e.in[k], next);
-    } else if (is_moved(task, k) || (Pass::kLags && k == kLagInput)) {
-      const V ended = e.in[k][kEight - 1];
-      const V first = element_before(task, at, k, s, mode, state, edges.raw[odd], ended);
-      if (thread == static_cast<int>(blockDim.x) - 1) edges.raw[1 - odd][k] = ended;
-      if (is_moved(task, k)) move_on(e.in[k], first);
-      if (Pass::kLags && k == kLagInput) lag = first;
-    }
+    if (!looks_back<Pass>(task, k)) continue;
+    const V ended = e.in[k][kEight - 1];
+    const V first = element_before(task, at, k, s, mode, state, edges.raw[odd], ended);
+    if (thread == static_cast<int>(blockDim.x) - 1) edges.raw[1 - odd][k] = ended;
+    if (is_moved(task, k)) move_on(e.in[k], first);
+    if (Pass::kLags && k == kLagInput) lag = first;
   }
-  if constexpr (Pass::kLeads) set_edge(task, at, s, e);
   return lag;
+}
+
+/// The lead input's element after a warp's last slot, for that slot's thread: another warp's, which may overwrite it
+/// after the barrier.
+template <class Pass>
+__device__ __forceinline__ typename Pass::V element_after(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
+                                                          ScanMode mode, std::int64_t state) {
+  using V = typename Pass::V;
+  if constexpr (Pass::kLeads) {
+    const bool wanted = mode != ScanMode::Totals && at.in[kLeadInput] != nullptr;
+    if (!wanted || threadIdx.x % kWarp != kWarp - 1 || s + kEight >= task.length) return {};
+    if (threadIdx.x == blockDim.x - 1 && mode == ScanMode::Finish) {
+      return from_word<V>(task.edges[(state + 1) * kScanInputs + kLeadInput]);
+    }
+    return load_input(task, at, kLeadInput, s + kEight);
+  } else {
+    return {};
+  }
 }
 
 /// What neighbouring segments read of this one.
@@ -200,7 +228,7 @@ __device__ __forceinline__ void save_edges(const ScanTask& task, const Lane<Pass
 #pragma unroll
   for (int k = 0; k < Pass::kInputs; ++k) {
     const bool leads = Pass::kLeads && k == kLeadInput;
-    if (!leads && !is_moved(task, k) && !(Pass::kLags && k == kLagInput)) continue;
+    if (!leads && !looks_back<Pass>(task, k)) continue;
     if (at.in[k] == nullptr) continue;
     task.edges[state * kScanInputs + k] = to_word(load_input(task, at, k, leads ? begin : end - 1));
   }
@@ -228,13 +256,14 @@ __global__ void __launch_bounds__(kTileThreads) scan_tiles(const ScanTask task, 
     const std::int64_t lane = mode == ScanMode::Whole ? item : item / task.segments;
     const std::int64_t segment = mode == ScanMode::Whole ? 0 : item - lane * task.segments;
     const Lane<Pass> at(task, lane);
-    const LaneStart start(task, lane);
     // A cut row's carry may be overwritten by now.
-    const std::int64_t before = mode == ScanMode::Finish ? task.lane_words[lane * kLaneWords] : start.before;
+    const std::int64_t before =
+        mode == ScanMode::Finish ? task.lane_words[lane * kLaneWords] : LaneStart(task, lane).before;
     const std::int64_t blocks = before / kTile + segment;
     bool any_before = mode != ScanMode::Totals && blocks > 0;
     if (thread == 0) {
       if (mode == ScanMode::Whole) {
+        const LaneStart start(task, lane);
         levels.take(start, kTileLevel);
         if (any_before) tree.before = levels.before(kTileLevel, blocks).state;
         edges.value[0] = from_word<V>(start.value);
@@ -253,6 +282,7 @@ __global__ void __launch_bounds__(kTileThreads) scan_tiles(const ScanTask task, 
       const WarpRows rows{kWarp, task.length - (s0 + warp * kWarpSlots)};
       Eight<Pass> e;
       const V lag = load_tile(task, at, stage, rows, s, mode, item, edges, static_cast<int>(s0 / tile & 1), e);
+      const V next = element_after(task, at, s, mode, item);
       fold_eight(task, at, s, before, lag, e);
       scan_tree(tree, e.state[kEight - 1], any_before, tree_start, [](int, int, const State& total) { return total; });
       if (mode == ScanMode::Totals) {
@@ -272,6 +302,7 @@ __global__ void __launch_bounds__(kTileThreads) scan_tiles(const ScanTask task, 
       const Open<Math> sum = before_thread(tree, any_before, tree_start);
       join_eight<Pass>(sum, e);
       const std::int64_t row_step = s0 + warp * kWarpSlots;
+      load_late(task, at, stage, rows, row_step, s, next, e);
       store_values(task, at, stage, rows, row_step, s, e, sum, [&](V ended) {
         V first = __shfl_up_sync(kWholeWarp, ended, 1);
         if (thread % kWarp == kWarp - 1) edges.value[warp + 1] = ended;
@@ -289,9 +320,10 @@ __global__ void __launch_bounds__(kTileThreads) scan_tiles(const ScanTask task, 
         any_before = true;
       }
     }
-    std::byte* const carry_out = mode == ScanMode::Whole ? lane_of(task, kScanCarryOut, lane) : nullptr;
-    if (carry_out != nullptr && thread == 0) {
+    if (mode == ScanMode::Whole && task.operand[kScanCarryOut].base != nullptr && thread == 0) {
+      std::byte* const carry_out = lane_of(task, kScanCarryOut, lane);
       const std::int64_t step = task.operand[kScanCarryOut].step;
+      const LaneStart start(task, lane);  // again, for fewer registers on the way
       levels.give(carry_out, step, kTileLevel, (before + task.length) / kTile);
       start.store(task, carry_out, step, to_word(rounded(task.operand[kScanOut].element, edges.value[0])));
     }

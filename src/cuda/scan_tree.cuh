@@ -155,7 +155,7 @@ struct TreeStart {
 template <class Math>
 __device__ __forceinline__ typename Math::State fold_group(typename Math::State* totals, int group, int first) {
   Open<Math> sum{};
-#pragma unroll
+#pragma unroll 2
   for (int k = 0; k < kEight; ++k) {
     const int i = group * kEight + k;
     const auto total = totals[spread(i)];

@@ -73,9 +73,8 @@ core::Status run_later_stages(const core::DeviceRun& run, core::StridedLoop spac
     spec.factor = 1.0;
     PLANCK_TRY(run_partial_stage(run, partial_job(space, from, count, between.data(), spec), dim, split));
 
-    const auto drop = [&](auto& stride) { std::rotate(&stride[dim], &stride[dim + 1], &stride[space.rank]); };
-    drop(results.stride);
-    for (int s = 0; s < count; ++s) drop(finals[s].stride);
+    drop_dim(results.stride, dim, space.rank);
+    for (int s = 0; s < count; ++s) drop_dim(finals[s].stride, dim, space.rank);
     space.operands = 0;
     space.erase_dim(dim);
     next = from.values;
@@ -89,15 +88,16 @@ std::size_t sums_workspace(const core::SumShape& shape, int sums) noexcept {
   if (sites == 0 || sums == 0) return 0;
   std::int64_t results = 0;
   std::int64_t parts = 0;
-  int kept = 0;
+  int stage = 0;
   int stages = 0;
   for (int d = 0; d < shape.rank; ++d) stages += shape.reduced[d] && shape.extent[d] != 1 ? 1 : 0;
   for (int d = shape.rank - 1; d >= 0; --d) {
     if (!shape.reduced[d] || shape.extent[d] == 1) continue;
     sites /= shape.extent[d];
     parts = std::max(parts, split_values(sites, shape.extent[d]));
-    if (++kept < stages && kept <= 2) results += sites;  // of later stages' results, two are kept at a time
+    if (++stage < stages && stage <= 2) results += sites;  // later ones take the places of these two
   }
+  if (results + parts == 0) return 0;
   return static_cast<std::size_t>(sums * (results + parts)) * sizeof(double) + alignof(double) - 1;
 }
 

@@ -5,9 +5,9 @@
 // factor and rounds. Every element is read once, by the thread that also writes its outputs, so those may be in place.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 
 #include "cuda/sum_kernels.cuh"
 
@@ -55,6 +55,11 @@ core::Status run_partial_stage(const core::DeviceRun& run, SumJob<PartialOp> job
 core::Status run_later_stages(const core::DeviceRun& run, core::StridedLoop space, unsigned reduced, PartialValues from,
                               int count, const core::LoopOperand* to, const SumSpec& last, double* next,
                               double* split) noexcept;
+
+/// Strides without one of `rank` dimensions.
+inline void drop_dim(std::array<std::int64_t, core::kMaxLoopRank>& stride, int dim, int rank) {
+  std::rotate(stride.begin() + dim, stride.begin() + dim + 1, stride.begin() + rank);
+}
 
 /// The sums' operands of a job that has any, in the order of its outputs; how many.
 template <class Op>
@@ -151,7 +156,6 @@ core::Status run_sums_together(const core::DeviceRun& run, const Job<Op>& job, c
     empty |= sum && loop.extent[d] == 0;
     if (!sum && loop.extent[d] == 0) return {};  // no sums, no elements
   }
-  int count = 0;
   for (int d = loop.rank - 1; d >= 0; --d) {
     if (loop.extent[d] != 1 && !(empty && (reduced >> d & 1U) != 0)) continue;
     loop.erase_dim(d);
@@ -172,7 +176,7 @@ core::Status run_sums_together(const core::DeviceRun& run, const Job<Op>& job, c
   reduced &= ~(1U << dim);
 
   core::LoopOperand finals[kMaxSumOutputs];
-  count = summed_operands(first, finals);
+  const int count = summed_operands(first, finals);
   const auto space = reinterpret_cast<std::uintptr_t>(run.workspace.data);
   auto* const values = reinterpret_cast<double*>((space + alignof(double) - 1) & ~(alignof(double) - 1));
   // One stage can do without workspace: nothing is cut into parts.
@@ -202,8 +206,8 @@ core::Status run_sums_together(const core::DeviceRun& run, const Job<Op>& job, c
   PLANCK_TRY(run_stage(run, first, dim, split));
 
   rest.move_dim(dim, rest.rank - 1);
-  for (auto& operand : finals) std::rotate(&operand.stride[dim], &operand.stride[dim + 1], &operand.stride[rest.rank]);
-  std::rotate(&partial.stride[dim], &partial.stride[dim + 1], &partial.stride[rest.rank]);
+  for (int s = 0; s < count; ++s) drop_dim(finals[s].stride, dim, rest.rank);
+  drop_dim(partial.stride, dim, rest.rank);
   const unsigned below = reduced & ((1U << dim) - 1U);
   --rest.rank;
   SumSpec last = spec;

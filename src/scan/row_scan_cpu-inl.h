@@ -80,7 +80,7 @@ class Row {
   using Traits = ScanTraits<Scan, V>;
   static constexpr bool kEdgeEnds = kOutputs > kEdgeOutput;
   /// A feed, whose values stay f64, and what is fed with them.
-  static constexpr bool kFeeds = kOutputs == 1 && std::is_same_v<std::tuple_element_t<0, Out>, double>;
+  static constexpr bool kFeeds = kInputs == 1 && kOutputs == 1 && std::is_same_v<std::tuple_element_t<0, Out>, double>;
   static constexpr bool kFed = kInputs == 3 && std::is_same_v<std::tuple_element_t<kInputs - 1, In>, double>;
   static constexpr bool kAhead = kFeeds || kFed;
   template <int k>

@@ -115,7 +115,7 @@ struct Lanes {
  private:
   static constexpr std::int64_t kWide = 512;  ///< lanes whose rows are worth walking one by one
 
-  static void step_lanes(const LaneSteps& s, bool ahead = false) {
+  static void step_lanes(const LaneSteps& s, [[maybe_unused]] bool ahead = false) {
     std::int64_t i = 0;
 #if PLANCK_SCAN_VECTORS
     if constexpr (std::is_same_v<V, double>) {

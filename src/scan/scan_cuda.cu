@@ -261,8 +261,8 @@ std::int64_t lane_blocks(const ScanTask& task) { return (task.lanes + kColumnThr
 /// The workspace's first aligned word; null if there is none.
 std::int64_t* words_in(const Workspace& workspace) {
   const auto address = reinterpret_cast<std::uintptr_t>(workspace.data);
-  return workspace.data == nullptr ? nullptr
-                                   : reinterpret_cast<std::int64_t*>((address + kWordBytes - 1) & -kWordBytes);
+  constexpr std::uintptr_t kMask = kWordBytes - 1;
+  return workspace.data == nullptr ? nullptr : reinterpret_cast<std::int64_t*>((address + kMask) & ~kMask);
 }
 
 // ---- jobs ----
@@ -373,7 +373,8 @@ std::size_t scan_workspace(const DeviceScan& job, const Shape& shape) noexcept {
   // An exclusive gradient has one element less, and that may be cut otherwise.
   if (job.key.exclusive) words = std::max(words, words_of(job, axis, axis.length - 1).value());
   if (words == 0) return 0;
-  return static_cast<std::size_t>((Count(words) * kWordBytes + (kWordBytes - 1)).value());
+  constexpr std::uint64_t kMostSkipped = kWordBytes - 1;  // where the workspace is not aligned
+  return static_cast<std::size_t>((Count(words) * kWordBytes + kMostSkipped).value());
 }
 
 }  // namespace planck::cuda

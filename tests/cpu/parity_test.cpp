@@ -96,7 +96,7 @@ TEST_P(Parity, HigherRanks) {
 TEST_P(Parity, FewLongRowsAndManyShortOnes) {
   check(Shape{3, 15013}, std::span(kScenarios).first(3), kThreads);
   check(Shape{15013, 3}, std::span(kScenarios).first(3), kThreads);
-  check(Shape{3, 8256}, std::span(kScenarios).first(3), kTwoThreads);  // whole groups, but no whole pieces
+  check(Shape{3, 8256}, std::span(kScenarios).first(3), kThreads);  // whole groups, but no whole pieces
   constexpr int kMoreThanRows[] = {3};
   check(Shape{2, 40003}, std::span(kScenarios).first(1), kMoreThanRows);
 }

@@ -1,169 +1,16 @@
 // The elementwise engine and canonical sums, called as plans call them, against the reference loops, bit for bit:
 // random shapes, strides, alignments, kinds, formulas and granularities, and sums with ends at every kind of border.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <random>
-#include <vector>
-
 #include "cuda/entries.hpp"
 #include "cuda/sums.cuh"
+#include "cuda_on_cpu/random_loops.hpp"
 #include "numerics/canonical_order.hpp"
-#include "numerics/storage.hpp"
 
-namespace planck {
+namespace planck::cuda_test {
 namespace {
 
 using core::LoopOperand;
 using core::StridedLoop;
 using quantize::Formula;
-
-using Extents = std::vector<std::int64_t>;
-
-class Random {
- public:
-  explicit Random(unsigned seed) : engine_(seed) {}
-  std::int64_t below(std::int64_t n) { return std::uniform_int_distribution<std::int64_t>(0, n - 1)(engine_); }
-  bool one_in(int n) { return below(n) == 0; }
-  template <class T>
-  T of(std::initializer_list<T> list) {
-    return *(list.begin() + below(static_cast<std::int64_t>(list.size())));
-  }
-  double value() {
-    const double special[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-42, 0.5, -1.5};
-    if (one_in(40)) return special[below(8)];
-    return std::normal_distribution<double>(0, 10)(engine_);
-  }
-
- private:
-  std::mt19937 engine_;
-};
-
-/// A tensor of its own memory, twice: for the kernels and for the reference. Strides are in elements.
-struct Tensor {
-  ElementKind kind = ElementKind::F32;
-  std::int64_t start = 0;
-  Extents stride;
-  std::vector<std::byte> memory[2];
-
-  void set(std::int64_t i, double value) {
-    const auto put = [&](auto stored) {
-      for (auto& m : memory)
-        std::memcpy(m.data() + i * static_cast<std::int64_t>(sizeof stored), &stored, sizeof stored);
-    };
-    switch (kind) {
-      case ElementKind::F16:
-        return put(scalar::narrow<f16>(value));
-      case ElementKind::Bf16:
-        return put(scalar::narrow<bf16>(value));
-      case ElementKind::F32:
-        return put(static_cast<float>(value));
-      case ElementKind::F64:
-        return put(value);
-      case ElementKind::S32:
-        return put(static_cast<std::int32_t>(value));
-      default:
-        return put(static_cast<std::int8_t>(static_cast<int>(value)));
-    }
-  }
-  bool is_nan(int which, std::int64_t i) const {
-    const auto get = [&](auto stored) {
-      std::memcpy(&stored, memory[which].data() + i * static_cast<std::int64_t>(sizeof stored), sizeof stored);
-      return stored;
-    };
-    switch (kind) {
-      case ElementKind::F16:
-        return std::isnan(scalar::widen<float>(get(f16{})));
-      case ElementKind::Bf16:
-        return std::isnan(scalar::widen<float>(get(bf16{})));
-      case ElementKind::F32:
-        return std::isnan(get(float{}));
-      case ElementKind::F64:
-        return std::isnan(get(double{}));
-      default:
-        return false;
-    }
-  }
-  std::int64_t elements() const { return static_cast<std::int64_t>(memory[0].size()) / size_of(kind); }
-};
-
-/// Memory for `extent`, in which dimensions without `moves` are repeated; laid out in some way or other.
-Tensor make_tensor(Random& random, const Extents& extent, unsigned moves, ElementKind kind, bool plain = false) {
-  Tensor t;
-  t.kind = kind;
-  const int rank = static_cast<int>(extent.size());
-  t.stride.assign(extent.size(), 0);
-  std::vector<int> order(extent.size());
-  for (int d = 0; d < rank; ++d) order[d] = d;
-  if (!plain && random.one_in(3)) std::shuffle(order.begin(), order.end(), std::mt19937(unsigned(random.below(1000))));
-  std::int64_t next = !plain && random.one_in(6) ? 2 : 1;
-  std::int64_t lowest = 0;
-  std::int64_t highest = 0;
-  for (int i = rank - 1; i >= 0; --i) {
-    const int d = order[i];
-    if ((moves >> d & 1U) == 0 || extent[d] <= 1) continue;
-    const bool back = !plain && random.one_in(8);
-    t.stride[d] = back ? -next : next;
-    (back ? lowest : highest) += (extent[d] - 1) * t.stride[d];
-    next *= extent[d];
-    if (!plain && random.one_in(4)) next += random.below(3);
-  }
-  t.start = random.below(5) - lowest;
-  const std::int64_t count = t.start + highest + 1;
-  for (auto& m : t.memory) m.resize(static_cast<std::size_t>(count * size_of(kind)));
-  for (std::int64_t i = 0; i < count; ++i) t.set(i, random.value());
-  return t;
-}
-
-StridedLoop loop_over(const Extents& extent) { return StridedLoop(Shape(std::span<const std::int64_t>(extent))); }
-
-void add(StridedLoop& loop, Tensor& t, int which) {
-  LoopOperand& operand = loop.operand[loop.operands++];
-  operand.element_bytes = size_of(t.kind);
-  operand.base = t.memory[which].data() + t.start * operand.element_bytes;
-  for (std::size_t d = 0; d < t.stride.size(); ++d) operand.stride[d] = t.stride[d] * operand.element_bytes;
-}
-
-/// The same bytes everywhere, written or not, up to NaN's payload.
-void expect_same(const Tensor& t, const char* name) {
-  const std::int64_t size = size_of(t.kind);
-  int shown = 0;
-  for (std::int64_t i = 0; i < t.elements() && shown < 3; ++i) {
-    if (std::memcmp(t.memory[0].data() + i * size, t.memory[1].data() + i * size, size) == 0) continue;
-    if (t.is_nan(0, i) && t.is_nan(1, i)) continue;
-    ADD_FAILURE() << name << " differs at element " << i << " of " << t.elements();
-    ++shown;
-  }
-}
-
-Extents random_extents(Random& random, std::int64_t most) {
-  Extents extent(static_cast<std::size_t>(random.below(5)));
-  std::int64_t count = 1;
-  for (auto& e : extent) {
-    e = random.of<std::int64_t>({1, 2, 3, 4, 7, 8, 9, 16, 17, 31, 33, 64, 65, 100, 257, 513, 2100});
-    if (count * e > most) e = random.of<std::int64_t>({1, 2, 3});
-    count *= e;
-  }
-  return extent;
-}
-
-constexpr unsigned kAll = ~0U;
-const std::initializer_list<ElementKind> kFloats = {ElementKind::F32, ElementKind::F64, ElementKind::F16,
-                                                    ElementKind::Bf16};
-
-core::DeviceRun run_with(std::vector<std::byte>& workspace, std::size_t bytes) {
-  if (bytes == 0) return {"test", nullptr, {}};
-  workspace.assign(bytes + 1, std::byte{0xA5});
-  return {"test", nullptr, {workspace.data() + 1, bytes}};  // of no alignment
-}
-
-std::string text_of(const Extents& extent) {
-  std::string text;
-  for (const std::int64_t e : extent) text += std::to_string(e) + " ";
-  return text;
-}
 
 // ---- the quantise family ----
 
@@ -174,22 +21,6 @@ struct QuantizeCase {
   bool plain = false;
   bool sums = false;
   bool no_workspace = false;  ///< for sums over one dimension, which then are not cut into parts
-};
-
-/// Dimensions of more than one element over which sums go.
-int reduced_count(const Extents& extent, unsigned moves) {
-  int count = 0;
-  for (std::size_t d = 0; d < extent.size(); ++d) count += extent[d] != 1 && (moves >> d & 1U) == 0 ? 1 : 0;
-  return count;
-}
-
-/// Kernels loop where a launch may not have as many blocks as there is work.
-struct FewBlocks {
-  explicit FewBlocks(bool few) : all(cuda::max_blocks) {
-    if (few) cuda::max_blocks = 3;
-  }
-  ~FewBlocks() { cuda::max_blocks = all; }
-  std::int64_t all;
 };
 
 QuantizeCase random_case(Random& random, std::int64_t most) {
@@ -318,28 +149,34 @@ TEST(QuantizeCuda, RandomCases) {
   }
 }
 
-/// Ends of sums at the borders of blocks, tiles and rounds, along rows and columns, cut into parts and not.
-const Extents kLengths[] = {{1},        {7},
-                            {8},        {9},
-                            {64},       {65},
-                            {72},       {511},
-                            {512},      {513},
-                            {4095},     {4096},
-                            {4097},     {4105},
-                            {8192},     {12289},
-                            {33000},    {40, 3},
-                            {3, 40},    {513, 3},
-                            {3, 513},   {4097, 2},
-                            {2, 4097},  {600, 20},
-                            {20, 600},  {513, 17},
-                            {1025, 33}, {5, 7, 9},
-                            {2, 65, 3}, {0},
-                            {0, 3},     {3, 0},
-                            {1, 5, 1},  {17, 1},
-                            {1, 1},     {3, 4, 5, 6},
-                            {9, 1, 70}, {2, 3, 4, 2, 3},
-                            {4200, 16}, {50, 300},
-                            {9, 2500},  {40, 129}};
+/// Nobody looks at scales and zero points on a device: whatever they are, codes are in their range.
+TEST(QuantizeCuda, BadParametersStayInside) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    Random random(seed);
+    QuantizeCase c = random_case(random, 10);
+    c.problem.formula = Formula::Quantize;
+    c.extent = {5, 40};
+    const bool wide = c.problem.element == ElementKind::F64;
+    Tensor x = make_tensor(random, c.extent, kAll, c.problem.element);
+    Tensor scale = make_tensor(random, c.extent, kAll, c.problem.scale, true);
+    for (std::int64_t i = 0; i < scale.elements(); ++i)
+      scale.set(i, random.of<double>({0.0, -0.0, NAN, INFINITY, -1.0, 1e-40}));
+    Tensor zero_point = make_tensor(random, c.extent, kAll, ElementKind::S32, true);
+    for (std::int64_t i = 0; i < zero_point.elements(); ++i) {
+      zero_point.set(i, random.of({-2147483648.0, 2147483647.0, 1048577.0, 16777217.0, -3.0}));
+    }
+    Tensor y = make_tensor(random, c.extent, kAll, c.problem.codes, true);
+    for (std::int64_t i = 0; i < y.elements(); ++i) y.set(i, static_cast<double>(c.problem.q_min));
+    StridedLoop loop = loop_over(c.extent);
+    for (Tensor* t : {&x, &scale, &zero_point, &y}) add(loop, *t, 0);
+    std::vector<std::byte> workspace;
+    ASSERT_TRUE(cuda::quantize(run_with(workspace, 0), core::DeviceQuantize{c.problem}, loop));
+    for (const std::byte code : y.memory[0]) {
+      const int value = c.problem.codes == ElementKind::U8 ? static_cast<int>(code) : static_cast<std::int8_t>(code);
+      ASSERT_TRUE(c.problem.q_min <= value && value <= c.problem.q_max) << value << " seed " << seed << " f64 " << wide;
+    }
+  }
+}
 
 TEST(QuantizeCuda, SumsOfEverySplit) {
   unsigned seed = 1000;
@@ -549,4 +386,4 @@ TEST(SumsCuda, ClosedOverManyParts) {
 }
 
 }  // namespace
-}  // namespace planck
+}  // namespace planck::cuda_test

@@ -106,6 +106,11 @@ Array output_array(nb::handle out, const char* name, Maker maker, const Shape& s
   return maker == Maker::Torch ? Torch::get()->make(shape, element) : Numpy::get().make(nullptr, shape, element);
 }
 
+void* cuda_stream(int device) { return Torch::get()->cuda_stream(device); }
+nb::object cuda_memory(int device, std::size_t bytes, void*& data) {
+  return Torch::get()->cuda_memory(device, bytes, data);
+}
+
 void mark_written(const Array& array) {
   if (array.callers_tensor) Torch::get()->touch(array.object);
 }
@@ -126,6 +131,10 @@ Array read_zero_points(nb::handle object) {
           : dtype.find("int") != std::string::npos;
   if (!integers) {
     raise(PyExc_TypeError, "zero_point has dtype " + dtype + "; zero points are integers");
+  }
+  // Nobody waits for a device to see whether they fit.
+  if (CallDevice::get() != CallDevice::kCpu && torch != nullptr && torch->is_tensor(source)) {
+    return torch->convert(source, ElementKind::S32);
   }
   // PyTorch cannot compare all of its own integers.
   source = numpy_array(source);

@@ -34,6 +34,13 @@ inline void set_shape(AnyTensorMut& view, const std::int64_t* extents, int rank)
   view.capacity = kUnknownCapacity;
 }
 
+/// Whether PyTorch's CUDA tensors can be run on.
+#if defined(PLANCK_PYTHON_CUDA)
+inline constexpr bool kBuiltWithCuda = true;
+#else
+inline constexpr bool kBuiltWithCuda = false;
+#endif
+
 /// Who makes the outputs that belong to an input.
 enum class Maker { Numpy, Torch };
 
@@ -68,6 +75,12 @@ Array output_array(nb::handle out, const char* name, Maker maker, const Shape& s
 
 /// Says to the array's library that an output of the caller was written.
 void mark_written(const Array& array);
+
+/// PyTorch's current stream of a CUDA device, which must be the current device.
+void* cuda_stream(int device);
+/// Memory of a CUDA device, as long as the object lives and what was put onto the current stream until then is under
+/// way.
+nb::object cuda_memory(int device, std::size_t bytes, void*& data);
 
 /// The same elements as another element kind, copied by the array's own library.
 Array converted(const Array& array, ElementKind element);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "array.hpp"
+#include "call_device.hpp"
 #include "dlpack.hpp"
 
 namespace planck::python {
@@ -45,13 +46,25 @@ inline std::optional<ElementKind> element_of_dlpack(dlpack::DataType dtype) {
         std::string(name) + " is on device " + device + "; the Python package runs on the CPU: move it there first");
 }
 
-inline void raise_unless_cpu(const char* name, dlpack::Device device, nb::handle object) {
-  if (device.type == dlpack::kCpu || device.type == dlpack::kCudaHost) return;
+/// Notes the device of an array, if there are kernels for it.
+inline void see_device(const char* name, dlpack::Device device, Maker maker, nb::handle object) {
+  if (device.type == dlpack::kCpu || device.type == dlpack::kCudaHost) return CallDevice::see(CallDevice::kCpu, name);
+  if (device.type == dlpack::kCuda || device.type == dlpack::kCudaManaged) {
+    const std::string where = std::string(name) + " is on device cuda:" + std::to_string(device.id);
+    if (!kBuiltWithCuda) {
+      raise(PyExc_NotImplementedError,
+            where +
+                ", and this package was built without CUDA: build it with -C cmake.define.PLANCK_CUDA=ON, or move "
+                "the array to the CPU first");
+    }
+    if (maker == Maker::Torch) return CallDevice::see(device.id, name);
+    raise(PyExc_NotImplementedError, where + "; of arrays on CUDA devices only PyTorch's tensors are known here");
+  }
   raise_device(name, nb::hasattr(object, "device") ? text_of(object.attr("device")) : std::to_string(device.type));
 }
 
-inline AnyTensorMut view_of(const dlpack::Tensor& tensor, const char* name, nb::handle object) {
-  raise_unless_cpu(name, tensor.device, object);
+inline AnyTensorMut view_of(const dlpack::Tensor& tensor, const char* name, Maker maker, nb::handle object) {
+  see_device(name, tensor.device, maker, object);
   const std::optional<ElementKind> element = element_of_dlpack(tensor.dtype);
   if (!element) {
     raise_dtype(name, nb::hasattr(object, "dtype") ? text_of(object.attr("dtype"))
@@ -70,10 +83,10 @@ inline AnyTensorMut view_of(const dlpack::Tensor& tensor, const char* name, nb::
 }
 
 /// Any object with `__dlpack__`. The capsule is never emptied, and so frees what it holds.
-inline Array see_dlpack(nb::handle object, const char* name) {
+inline Array see_dlpack(nb::handle object, const char* name, Maker maker = Maker::Numpy) {
   const nb::tuple device = nb::tuple(object.attr("__dlpack_device__")());
-  raise_unless_cpu(name, {nb::cast<std::int32_t>(nb::int_(device[0])), nb::cast<std::int32_t>(nb::int_(device[1]))},
-                   object);
+  see_device(name, {nb::cast<std::int32_t>(nb::int_(device[0])), nb::cast<std::int32_t>(nb::int_(device[1]))}, maker,
+             object);
   nb::object capsule;
   try {
     capsule = object.attr("__dlpack__")(nb::arg("max_version") = nb::make_tuple(1, 3));
@@ -81,7 +94,7 @@ inline Array see_dlpack(nb::handle object, const char* name) {
     if (!error.matches(PyExc_TypeError)) throw;
     capsule = object.attr("__dlpack__")();
   }
-  Array array{nb::borrow(object), {}, Maker::Numpy, true, capsule};
+  Array array{nb::borrow(object), {}, maker, true, capsule};
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
     const auto* managed =
         static_cast<const dlpack::ManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
@@ -90,12 +103,12 @@ inline Array see_dlpack(nb::handle object, const char* name) {
                                            ", of which only versions 0 and 1 are known here");
     }
     array.writable = (managed->flags & (dlpack::kReadOnly | dlpack::kIsCopied)) == 0;
-    array.view = view_of(managed->tensor, name, object);
+    array.view = view_of(managed->tensor, name, maker, object);
     return array;
   }
   const auto* managed = static_cast<const dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   if (managed == nullptr) nb::raise_python_error();
-  array.view = view_of(managed->tensor, name, object);
+  array.view = view_of(managed->tensor, name, maker, object);
   return array;
 }
 

@@ -51,6 +51,7 @@ BinaryParamDescriptor describe(int kind, const Array& a, const Array& b, const W
 }
 
 nb::object binary(int kind, nb::handle a, nb::handle b, nb::handle weight, nb::handle out) {
+  const CallDevice call;
   const Array first = read_array(a, "a");
   const Array second = read_array(b, "b");
   const Weight w(kind, weight);
@@ -66,6 +67,7 @@ nb::object binary(int kind, nb::handle a, nb::handle b, nb::handle weight, nb::h
 
 /// (da, db, dw), the last None unless the weight is an array.
 nb::object binary_backward(int kind, nb::handle dy, nb::handle a, nb::handle b, nb::handle weight, nb::handle out) {
+  const CallDevice call;
   const Array gradient = read_array(dy, "dy");
   const Array first = read_array(a, "a");
   const Array second = read_array(b, "b");

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "array.hpp"
+#include "call_device.hpp"
 
 namespace planck::python {
 
@@ -66,6 +67,7 @@ class Numpy {
   nb::object as_array(nb::handle object) const { return nb::borrow(as_array_)(object); }
 
   Array see(nb::handle object, const char* name) const {
+    CallDevice::see(CallDevice::kCpu, name);
     const auto* fields = reinterpret_cast<const ArrayFields*>(object.ptr());
     const auto* descr = reinterpret_cast<const DescrFields*>(fields->descr);
     if (object.type().ptr() != reinterpret_cast<PyObject*>(array_type_) && nb::hasattr(object, "mask")) {

@@ -41,6 +41,7 @@ QuantizeDescriptor quantize_descriptor(const Array& x, const QParamArrays& qpara
 nb::object quantize(nb::handle x, nb::handle scale, nb::handle zero_point, nb::handle dtype, nb::handle scope,
                     nb::handle axis, nb::handle group_size, nb::handle q_min, nb::handle q_max, nb::handle scale_form,
                     nb::handle trust_qparams, nb::handle out) {
+  const CallDevice call;
   const Array input = read_array(x, "x");
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
   const auto plan = plan_for<QuantizeOp>(
@@ -53,6 +54,7 @@ nb::object quantize(nb::handle x, nb::handle scale, nb::handle zero_point, nb::h
 nb::object quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::handle zero_point, nb::handle dtype,
                              nb::handle scope, nb::handle axis, nb::handle group_size, nb::handle q_min,
                              nb::handle q_max, nb::handle scale_form, nb::handle trust_qparams, nb::handle out) {
+  const CallDevice call;
   const Array gradient = read_array(dy, "dy");
   const Array input = read_array(x, "x");
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
@@ -66,6 +68,7 @@ nb::object quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::
 
 nb::object dequantize(nb::handle q, nb::handle scale, nb::handle zero_point, nb::handle dtype, nb::handle scope,
                       nb::handle axis, nb::handle group_size, nb::handle trust_qparams, nb::handle out) {
+  const CallDevice call;
   const Array input = read_array(q, "q");
   DequantizeDescriptor what;
   what.shape = input.shape();
@@ -83,6 +86,7 @@ nb::object dequantize(nb::handle q, nb::handle scale, nb::handle zero_point, nb:
 
 nb::object dequantize_backward(nb::handle dy, nb::handle scale, nb::handle scope, nb::handle axis,
                                nb::handle group_size, nb::handle trust_qparams, nb::handle out) {
+  const CallDevice call;
   const Array gradient = read_array(dy, "dy");
   DequantizeDescriptor what;
   what.shape = gradient.shape();
@@ -116,6 +120,7 @@ FakeQuantizeDescriptor fake_quantize_descriptor(const Array& x, const QParamArra
 nb::object fake_quantize(nb::handle x, nb::handle scale, nb::handle zero_point, nb::handle q_min, nb::handle q_max,
                          nb::handle scope, nb::handle axis, nb::handle group_size, nb::handle scale_form,
                          nb::handle trust_qparams, nb::handle out) {
+  const CallDevice call;
   const Array input = read_array(x, "x");
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
   const auto plan = plan_for<FakeQuantizeOp>(
@@ -130,6 +135,7 @@ nb::object fake_quantize_backward(nb::handle dy, nb::handle x, nb::handle scale,
                                   nb::handle q_min, nb::handle q_max, nb::handle scope, nb::handle axis,
                                   nb::handle group_size, nb::handle scale_form, nb::handle trust_qparams,
                                   bool learnable, double grad_factor, nb::handle out) {
+  const CallDevice call;
   const Array gradient = read_array(dy, "dy");
   const Array input = read_array(x, "x");
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
@@ -162,6 +168,7 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
                             nb::handle group_size, nb::handle q_min, nb::handle q_max, nb::handle zero_in_range,
                             nb::handle nonfinite, nb::handle scale_dtype, nb::handle qparams_only, nb::handle row_sum,
                             nb::handle out) {
+  const CallDevice call;
   const Array input = read_array(x, "x");
   DynamicRangeQuantizeDescriptor what;
   what.shape = input.shape();

@@ -38,6 +38,7 @@ nb::str explain(const nb::callable& function, const nb::args& args, const nb::kw
 }  // namespace
 
 Stream current_stream() {
+  if (const int device = CallDevice::get(); device != CallDevice::kCpu) return Stream::cuda(cuda_stream(device));
   const int threads = max_threads.load(std::memory_order_relaxed);
   Executor* const chosen = executor.load(std::memory_order_relaxed);
   return chosen == nullptr ? Stream::cpu(threads) : Stream::cpu(*chosen, threads);
@@ -46,11 +47,13 @@ Stream current_stream() {
 Stream stream_for(std::int64_t elements) {
   // PyTorch works on one thread up to here: what it wrote lies in the caches of that one.
   constexpr std::int64_t kTorchGrain = 32768;
+  if (CallDevice::get() != CallDevice::kCpu) return current_stream();
   Executor* const chosen = executor.load(std::memory_order_relaxed);
   return chosen != nullptr && elements <= kTorchGrain ? Stream::cpu(*chosen, 1) : current_stream();
 }
 
 StreamKey stream_key() {
+  if (const int device = CallDevice::get(); device != CallDevice::kCpu) return {nullptr, -1 - device};
   const Stream stream = current_stream();
   return {&stream.executor(), stream.threads()};
 }
@@ -75,8 +78,13 @@ void raise(const Error& error) {
   raise(PyExc_RuntimeError, error.c_str());
 }
 
-Workspace borrow_workspace(std::size_t bytes) {
+Workspace borrow_workspace(std::size_t bytes, nb::object& keeper) {
   if (bytes == 0) return Workspace::none();
+  if (const int device = CallDevice::get(); device != CallDevice::kCpu) {
+    void* data = nullptr;
+    keeper = cuda_memory(device, bytes, data);
+    return {data, bytes};
+  }
   thread_local std::unique_ptr<std::byte[]> memory;
   thread_local std::size_t size = 0;
   if (size < bytes) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "array.hpp"
+#include "call_device.hpp"
 #include "planck/plan.hpp"
 
 namespace planck::python {
@@ -19,7 +20,8 @@ namespace nb = nanobind;
 Stream current_stream();
 /// The same for a call of so many elements.
 Stream stream_for(std::int64_t elements);
-/// What of current_stream() plans depend on. Asked anew each time: PyTorch changes its threads without a word.
+/// What of current_stream() plans depend on: on a CUDA device there is no executor, and its number, counted down from
+/// -1, instead of threads. Asked anew each time: PyTorch changes its threads without a word.
 struct StreamKey {
   const Executor* executor;
   int threads;
@@ -31,8 +33,8 @@ StreamKey stream_key();
 /// ValueError, NotImplementedError or RuntimeError with the library's message.
 [[noreturn]] void raise(const Error& error);
 
-/// Bytes of this thread that the next call may use too.
-Workspace borrow_workspace(std::size_t bytes);
+/// Bytes of this thread that the next call may use too; on a CUDA device, bytes that `keeper` holds.
+Workspace borrow_workspace(std::size_t bytes, nb::object& keeper);
 
 /// While one lives in a thread, calls of that thread choose a plan and note its name instead of running.
 class Explanation {
@@ -90,7 +92,8 @@ void run(const Plan<Op>& plan, const typename Op::Args& args, std::int64_t eleme
     return;
   }
   constexpr std::int64_t kKeepLock = 4096;
-  const Workspace workspace = borrow_workspace(plan.workspace_size());
+  nb::object keeper;
+  const Workspace workspace = borrow_workspace(plan.workspace_size(), keeper);
   const Stream stream = stream_for(elements);
   const Result<void> done = [&] {
     if (elements <= kKeepLock) return plan.run(stream, workspace, args);

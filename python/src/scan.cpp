@@ -35,6 +35,7 @@ ScanTies ties_named(nb::handle ties) { return static_cast<ScanTies>(choice_named
 
 /// cumsum, cumprod and logcumsumexp.
 nb::object scan(int kind, nb::handle x, nb::handle axis, nb::handle reverse, nb::handle exclusive, nb::handle out) {
+  const CallDevice call;
   const Array input = read_array(x, "x");
   const auto plan = plan_for<ScanOp>(describe(kind, input, axis, reverse, exclusive));
   Array y = output_like(out, "out", input, input.element());
@@ -45,6 +46,7 @@ nb::object scan(int kind, nb::handle x, nb::handle axis, nb::handle reverse, nb:
 /// cummax and cummin: (values, indices), the latter None without an index dtype.
 nb::object extremum(int kind, nb::handle x, nb::handle axis, nb::handle reverse, nb::handle ties,
                     nb::handle index_dtype, nb::handle out) {
+  const CallDevice call;
   const Array input = read_array(x, "x");
   ScanDescriptor what = describe(kind, input, axis, reverse, nb::handle(Py_False));
   what.ties = ties_named(ties);
@@ -64,6 +66,7 @@ nb::object extremum(int kind, nb::handle x, nb::handle axis, nb::handle reverse,
 /// The gradient of any scan; what its kind does not need may be None.
 nb::object scan_backward(int kind, nb::handle dy, nb::handle x, nb::handle y, nb::handle indices, nb::handle axis,
                          nb::handle reverse, nb::handle exclusive, nb::handle ties, nb::handle out) {
+  const CallDevice call;
   const Array gradient = read_array(dy, "dy");
   const std::optional<Array> input = read_optional(x, "x");
   const std::optional<Array> result = read_optional(y, "y");
@@ -103,6 +106,7 @@ LinearRecurrenceDescriptor describe_recurrence(const Array& a, nb::handle axis, 
 
 nb::object linear_recurrence(nb::handle a, nb::handle b, nb::handle axis, nb::handle initial, nb::handle reverse,
                              nb::handle out) {
+  const CallDevice call;
   const Array factors = read_array(a, "a");
   const Array terms = read_array(b, "b");
   const std::optional<Array> state = read_optional(initial, "initial");
@@ -118,6 +122,7 @@ nb::object linear_recurrence(nb::handle a, nb::handle b, nb::handle axis, nb::ha
 /// (da, db, d_initial), the last None without an initial state.
 nb::object linear_recurrence_backward(nb::handle dh, nb::handle a, nb::handle h, nb::handle axis, nb::handle initial,
                                       nb::handle reverse, nb::handle out) {
+  const CallDevice call;
   const Array gradient = read_array(dh, "dh");
   const Array factors = read_array(a, "a");
   const Array states = read_array(h, "h");

@@ -52,8 +52,7 @@ class Torch {
   Array seen(nb::handle object, const char* name) const {
     if (api_ == nullptr) {
       // DLPack asks for a tensor that needs no gradient, whatever the mode.
-      Array array = see_dlpack(object.attr("detach")(), name);
-      array.maker = Maker::Torch;
+      Array array = see_dlpack(object.attr("detach")(), name, Maker::Torch);
       array.object = nb::borrow(object);
       return array;
     }
@@ -61,7 +60,7 @@ class Torch {
     const bool failed = api_->tensor_from_object(object.ptr(), &tensor) != 0;
     if (failed) PyErr_Clear();
     Array array{nb::borrow(object), {}, Maker::Torch, true};
-    if (!failed) array.view = view_of(tensor, name, object);
+    if (!failed) array.view = view_of(tensor, name, Maker::Torch, object);
     if (failed || (array.view.data == nullptr && has_elements(array.view))) raise_no_memory(object, name);
     return array;
   }
@@ -77,7 +76,27 @@ class Torch {
     nb::list extents;
     for (const std::int64_t extent : shape) extents.append(extent);
     // Whatever default device the user has set.
-    return seen(nb::borrow(empty_)(extents, nb::arg("dtype") = dtype_of(element), nb::arg("device") = "cpu"), "out");
+    return seen(nb::borrow(empty_)(extents, nb::arg("dtype") = dtype_of(element), nb::arg("device") = call_device()),
+                "out");
+  }
+
+  void* cuda_stream(int device) const {
+    const nb::object cuda = nb::handle(module_).attr("cuda");
+    const int current = nb::cast<int>(nb::int_(cuda.attr("current_device")()));
+    if (current != device) {
+      raise(PyExc_ValueError, "the arrays are on " + CallDevice::text_of_device(device) +
+                                  ", but the current device is " + CallDevice::text_of_device(current) +
+                                  ": call under torch.cuda.device()");
+    }
+    const auto handle = nb::cast<std::uintptr_t>(nb::int_(cuda.attr("current_stream")(device).attr("cuda_stream")));
+    return reinterpret_cast<void*>(handle);
+  }
+
+  nb::object cuda_memory(int device, std::size_t bytes, void*& data) const {
+    nb::object memory = nb::borrow(empty_)(bytes, nb::arg("dtype") = dtype_of(ElementKind::U8),
+                                           nb::arg("device") = CallDevice::text_of_device(device).c_str());
+    data = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(nb::int_(memory.attr("data_ptr")())));
+    return memory;
   }
 
   Array convert(nb::handle tensor, ElementKind element) const {
@@ -119,6 +138,11 @@ class Torch {
                       " without memory of its own, as there are in transforms: use the function of planck.torch";
     if (layout != "torch.strided") why = " is sparse (" + layout + "): call to_dense() on it first";
     raise(PyExc_NotImplementedError, name + why);
+  }
+
+  static nb::str call_device() {
+    const int device = CallDevice::get();
+    return nb::str(device == CallDevice::kCpu ? "cpu" : CallDevice::text_of_device(device).c_str());
   }
 
   static bool is_true(const nb::object& object) { return object.ptr() == Py_True; }

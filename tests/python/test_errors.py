@@ -17,10 +17,15 @@ MASKED = np.ma.masked_array([1.0, 2.0], [False, True])
 
 
 class Elsewhere(OldDlpack):
-    """What says that its memory is a GPU's."""
+    """What says that its memory is a CUDA device's."""
 
     def __dlpack_device__(self):
-        return 2, 0
+        return 2, 1
+
+
+class Rocm(OldDlpack):
+    def __dlpack_device__(self):
+        return 10, 0
 
 
 quantize, cumsum, cummax, dynamic = planck.quantize, planck.cumsum, planck.cummax, planck.dynamic_quantize
@@ -161,10 +166,17 @@ CASES = {
         "out is on device meta",
     ),
     "sparse": (lambda: cumsum(torch.eye(3).to_sparse()), NotImplementedError, "x is sparse"),
-    "another device": (
+    "a CUDA device": (
         lambda: cumsum(Elsewhere(X)),
         NotImplementedError,
-        "x is on device 2; the Python package runs on the CPU",
+        # In a package with CUDA: of arrays there only PyTorch's are known.
+        "x is on device cuda:1",
+    ),
+    "scale on a CUDA device": (lambda: quantize(X, Elsewhere(X[0])), NotImplementedError, "scale is on device cuda:1"),
+    "another device": (
+        lambda: cumsum(Rocm(X)),
+        NotImplementedError,
+        "x is on device 10; the Python package runs on the CPU",
     ),
     "a tensor's dtype": (
         lambda: cumsum(torch.ones(3, dtype=torch.int16)),

@@ -56,6 +56,19 @@ print(*(name.replace("_", "-") for name in sys.argv[1:] if find_spec(name) is No
   "$VENV/bin/pip" install -q $missing
 }
 
+# Says why not, where there is no GPU.
+have_gpu() {
+  if ! command -v nvidia-smi >/dev/null; then
+    echo "skipped: nvidia-smi was not found, so there is no driver"
+  elif ! nvidia-smi -L 2>/dev/null | grep -q '^GPU '; then
+    echo "skipped: nvidia-smi lists no GPU"
+  else
+    nvidia-smi -L
+    return 0
+  fi
+  return 1
+}
+
 # Where the package is put for tests and benchmarks, and how.
 SITE=$PWD/build/python/site
 build_python_package() {

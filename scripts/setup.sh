@@ -69,6 +69,19 @@ print(found.submodule_search_locations[0] + "/model" if found else "")'
   "$VENV/bin/python" -c "$find"
 }
 
+# Says why not, where there is no GPU.
+have_gpu() {
+  if ! command -v nvidia-smi >/dev/null; then
+    echo "skipped: nvidia-smi was not found, so there is no driver"
+  elif ! nvidia-smi -L 2>/dev/null | grep -q '^GPU '; then
+    echo "skipped: nvidia-smi lists no GPU"
+  else
+    nvidia-smi -L
+    return 0
+  fi
+  return 1
+}
+
 # Where the package is put for tests and benchmarks, and how.
 SITE=$PWD/build/python/site
 build_python_package() {

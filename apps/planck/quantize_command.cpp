@@ -1,7 +1,5 @@
 // planck quantize: what goes where is settled first, then every tensor is quantised or copied, and all of it appears
 // at once under the output's name.
-#include <sys/resource.h>
-
 #include <cstdio>
 #include <map>
 
@@ -210,9 +208,16 @@ void print_table(const Summary& run, const Report& report) {
 }  // namespace
 
 std::uint64_t peak_memory() noexcept {
-  struct rusage usage {};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  // Not getrusage: its number begins with that of the program which started this one, a large Python for example.
+  std::FILE* status = std::fopen("/proc/self/status", "re");
+  if (status == nullptr) return 0;
+  unsigned long long kibibytes = 0;
+  char line[256];
+  while (std::fgets(line, sizeof line, status) != nullptr) {
+    if (std::sscanf(line, "VmHWM: %llu", &kibibytes) == 1) break;
+  }
+  std::fclose(status);
+  return kibibytes * 1024;
 }
 
 void quantize_command(const QuantizeOptions& options) {

@@ -6,8 +6,10 @@ import io
 import re
 import subprocess
 
+import numpy as np
 import pytest
 from matplotlib import image
+from safetensors.numpy import save_file
 
 NAMES = "Array.from(document.querySelectorAll('tbody tr:not([hidden])'), row => row.cells[0].textContent)"
 COLUMN = "Array.from(document.querySelectorAll('tbody tr'), row => row.cells[{}].textContent)"
@@ -162,3 +164,22 @@ def test_the_policy_has_the_scripts_hash(pages):
     right = "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert right in page, f"kReportScriptHash must be {right}"
     assert not re.search(r"https?://|src=|@import|url\(", page)
+
+
+def test_a_report_of_the_program(browser, planck, tmp_path):
+    """What `planck quantize --report` writes shows what `--json` says, with names that would be markup."""
+    rng = np.random.default_rng(5)
+    names = ["<img src=x onerror=document.title='owned'>.weight", "a\"b'c&d.weight", "plain.weight", "plain.bias"]
+    tensors = {name: rng.normal(size=(8, 16)).astype(np.float32) for name in names[:3]}
+    tensors["plain.bias"] = np.zeros(8, np.float32)
+    save_file(tensors, tmp_path / "model.safetensors")
+    page = tmp_path / "report.html"
+    said = planck("quantize", tmp_path / "model.safetensors", "-o", tmp_path / "int8", "--report", page)
+    browser.open(page)
+    assert browser.complaints == [] and "owned" not in browser.evaluate("document.title")
+    assert sorted(browser.evaluate(NAMES)) == sorted(names)
+    click(browser, "SNR, dB")
+    ratios = sorted((row["snr_db"] for row in said["tensors"] if row["quantized"]), reverse=True)
+    assert numbers(browser, "SNR, dB") == [round(ratio, 1) for ratio in ratios]
+    text = browser.evaluate("document.body.innerText").replace("\xa0", " ")
+    assert f"{said['bytes_after'] / 1000:.2f} kB" in text and f"from {said['bytes_before'] / 1000:.2f} kB" in text

@@ -22,9 +22,11 @@ PROJECT = ROOT / "pyproject.toml"
 SITE = Path(planck.__file__).parents[1]
 # What a user with a type checker writes; the last lines are mistakes, and must be found.
 USAGE = """
+from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import planck
+import planck.checkpoint
 from typing_extensions import assert_type
 
 x: npt.NDArray[np.float32] = np.zeros((2, 3), np.float32)
@@ -40,6 +42,8 @@ assert_type(planck.__version__, str)
 planck.quantize(x, 0.5, dtype=np.int8)
 planck.quantize(x, [0.5, 0.5], dtype="s8", axis=0)
 planck.set_num_threads(2)
+planck.checkpoint.quantize("model", "int8", scope="group", group_size=32, exclude=["lm_head"], report=Path("a.html"))
+planck.checkpoint.compare("model", Path("int8"))["snr_db"]
 """
 MISTAKES = [
     'planck.cumsum(x, axis="0")',
@@ -48,10 +52,13 @@ MISTAKES = [
     'planck.cummax(x, ties="any")',
     'planck.dynamic_quantize(x, mode="both")',
     "planck.set_num_threads(None)",
+    'planck.checkpoint.quantize("model")',
+    'planck.checkpoint.quantize("model", "int8", scope="row")',
+    'planck.checkpoint.inspect("model", force=True)',
 ]
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", [*MODULES, "planck.checkpoint"])
 def test_examples(name):
     module = importlib.import_module(name)
     found = doctest.testmod(module, extraglobs={"np": np, "planck": planck})
@@ -142,7 +149,7 @@ def test_types_of_the_package(folder):
     """
     assert tomllib.loads(PROJECT.read_text())["tool"]["mypy"]["strict"] is True
     modules = sorted(path.stem for path in (SITE / "planck").glob("_*.py*") if path.suffix in (".py", ".pyi"))
-    names = ["planck" if module == "__init__" else f"planck.{module}" for module in modules]
+    names = ["planck" if module == "__init__" else f"planck.{module}" for module in [*modules, "checkpoint"]]
     assert {*MODULES, "planck._core", "planck._types"} <= set(names)
     done = mypy(folder, "--config-file", str(PROJECT), *(argument for name in names for argument in ("-m", name)))
     assert done.returncode == 0, done.stdout + done.stderr

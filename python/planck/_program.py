@@ -1,0 +1,53 @@
+"""The program `planck`, which lies in the package: the command of that name runs it, and `planck.checkpoint` calls it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+_PROGRAM = Path(__file__).parent / "bin" / "planck"
+_MISSING = (
+    "this planck was built without the program `planck`, which needs CLI11 and nlohmann-json "
+    "(on Debian the packages libcli11-dev and nlohmann-json3-dev): install them and build the package again"
+)
+# Exit codes of the program, as docs/cli.md lists them.
+_CANNOT_READ_OR_WRITE = 1
+_USAGE, _BROKEN_FILE, _REFUSED = 2, 3, 4
+_DIFFERS = 5  # of compare, which says in what
+
+
+def _program() -> str:
+    """Where the program is. Raises NotImplementedError in a package that was built without it."""
+    if not _PROGRAM.exists():
+        raise NotImplementedError(_MISSING)
+    return str(_PROGRAM)
+
+
+def _run(command: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """What a command of the program says with --json."""
+    done = subprocess.run(
+        [_program(), command, "--json", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+    if done.returncode not in (0, _DIFFERS):
+        message = done.stderr.strip().removeprefix("planck: ") or f"planck {command} ended with code {done.returncode}"
+        if done.returncode == _CANNOT_READ_OR_WRITE:
+            raise OSError(message)
+        raise (ValueError if done.returncode in (_USAGE, _BROKEN_FILE, _REFUSED) else RuntimeError)(message)
+    return json.loads(done.stdout)
+
+
+def _main() -> NoReturn:
+    """The command `planck`: becomes the program."""
+    try:
+        program = _program()
+    except NotImplementedError as error:
+        sys.exit(f"planck: {error}")
+    os.execv(program, ["planck", *sys.argv[1:]])

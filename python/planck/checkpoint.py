@@ -1,0 +1,120 @@
+"""Checkpoints of models, quantised and restored: what the program `planck` does, as functions.
+
+Files are safetensors: one file, a sharded checkpoint's index, or a folder of them. Each function runs the program that
+lies in the package, waits for it, and gives what it says as a dictionary, the same that `planck … --json` prints.
+
+They raise ValueError for arguments that make no sense and for files that are broken or cannot be quantised as asked, OSError
+where reading or writing failed, and NotImplementedError in a package built without the program. Outputs are written whole
+or not at all.
+
+>>> import json, pathlib, struct, tempfile, planck.checkpoint
+>>> folder = pathlib.Path(tempfile.mkdtemp())
+>>> header = json.dumps({"layer.weight": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}}).encode()
+>>> weights = struct.pack("<4f", 127, -2, 3.03, 12.7)
+>>> model = folder / "model.safetensors"
+>>> _ = model.write_bytes(struct.pack("<Q", len(header)) + header + weights)
+>>> result = planck.checkpoint.quantize(model, folder / "int8")
+>>> [(tensor["name"], tensor["quantized"], tensor["max_error"] < 0.05) for tensor in result["tensors"]]
+[('layer.weight', True, True)]
+>>> result = planck.checkpoint.dequantize(folder / "int8", folder / "restored")
+>>> [(tensor["min"], tensor["max"]) for tensor in planck.checkpoint.inspect(folder / "restored")["tensors"]]
+[(-2, 127)]
+>>> 60 < planck.checkpoint.compare(model, folder / "int8")["snr_db"] < 80
+True
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, Union
+
+from planck._program import _run
+
+__all__ = ["compare", "dequantize", "inspect", "quantize"]
+
+_Path: TypeAlias = Union[str, os.PathLike[str]]
+_Paths: TypeAlias = Union[_Path, Sequence[_Path]]
+
+
+def _paths(paths: _Paths) -> list[str]:
+    """The paths as arguments; none is taken for an option."""
+    several = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    texts = [os.fspath(path) for path in several]
+    return [os.path.join(os.curdir, text) if text.startswith("-") else text for text in texts]
+
+
+def _options(**values: Any) -> list[str]:
+    """The options that were given: flags alone, lists once for each of their texts."""
+    arguments = []
+    for name, value in values.items():
+        option = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            arguments.append(option)
+            continue
+        for text in [value] if isinstance(value, (str, os.PathLike, int, float)) else value:
+            arguments.append(f"{option}={os.fspath(text) if isinstance(text, os.PathLike) else text}")
+    return arguments
+
+
+def quantize(
+    inputs: _Paths,
+    output: _Path,
+    *,
+    scope: Literal["channel", "group", "tensor", "token"] = "channel",
+    group_size: int | None = None,
+    axis: int | None = None,
+    mode: Literal["symmetric", "asymmetric"] = "symmetric",
+    dtype: Literal["int8", "uint8"] = "int8",
+    embeddings: bool = False,
+    include: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
+    min_size: int | None = None,
+    format: Literal["compressed-tensors", "plain"] = "compressed-tensors",
+    report: _Path | None = None,
+    threads: int | None = None,
+    dry_run: bool = False,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Quantises the linear layers of a checkpoint and copies everything else byte for byte.
+
+    `include` and `exclude` are regular expressions on names, `embeddings` adds the embeddings, `min_size` leaves smaller
+    tensors alone, `report` is an HTML page to write, `dry_run` writes nothing, `force` overwrites. None means the
+    program's default. docs/cli.md has the rest.
+    """
+    options = _options(
+        output=output,
+        scope=scope,
+        group_size=group_size,
+        axis=axis,
+        mode=mode,
+        dtype=dtype,
+        embeddings=embeddings,
+        include=include,
+        exclude=exclude,
+        min_size=min_size,
+        format=format,
+        report=report,
+        threads=threads,
+        dry_run=dry_run,
+        force=force,
+    )
+    return _run("quantize", [*_paths(inputs), *options])
+
+
+def dequantize(inputs: _Paths, output: _Path, *, threads: int | None = None, force: bool = False) -> dict[str, Any]:
+    """Restores a checkpoint that `quantize` wrote: codes become floats again, everything else is copied."""
+    return _run("dequantize", [*_paths(inputs), *_options(output=output, threads=threads, force=force)])
+
+
+def inspect(inputs: _Paths, *, header_only: bool = False, threads: int | None = None) -> dict[str, Any]:
+    """The tensors of a checkpoint: dtype, shape, size and, unless `header_only`, the range of their elements."""
+    return _run("inspect", [*_paths(inputs), *_options(header_only=header_only, threads=threads)])
+
+
+def compare(a: _Path, b: _Path, *, threads: int | None = None) -> dict[str, Any]:
+    """How far the tensors of `b` are from those of `a`: largest and mean error, signal-to-noise ratio, cosine.
+
+    Codes are restored first, so that a checkpoint can be compared with its quantised form.
+    """
+    return _run("compare", [*_paths([a, b]), *_options(threads=threads)])

@@ -101,7 +101,8 @@ class DocumentBuilder final : public JsonHandler {
     } else if (open_.back().kind == Json::Kind::Array) {
       open_.back().items.push_back(std::move(value));
     } else {
-      open_.back().members.emplace_back(keys_.back(), std::move(value));
+      open_.back().names.push_back(keys_.back());
+      open_.back().items.push_back(std::move(value));
     }
   }
 
@@ -152,8 +153,8 @@ void parse_json(std::string_view source, const std::string& what, JsonHandler& h
 }
 
 const Json* Json::find(std::string_view name) const noexcept {
-  for (const auto& [key, value] : members) {
-    if (key == name) return &value;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return &items[i];
   }
   return nullptr;
 }

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace planck::cli {
@@ -38,10 +37,10 @@ struct Json {
   enum class Kind { Null, Boolean, Integer, Real, Text, Array, Object };
   Kind kind = Kind::Null;
   bool boolean = false;
-  double number = 0;        ///< Integer and Real
-  std::string text;         ///< Text
-  std::vector<Json> items;  ///< Array
-  std::vector<std::pair<std::string, Json>> members;
+  double number = 0;               ///< Integer and Real
+  std::string text;                ///< Text
+  std::vector<Json> items;         ///< Array, and the values of an Object
+  std::vector<std::string> names;  ///< of an Object's items
 
   /// The member of an object, or null.
   const Json* find(std::string_view name) const noexcept;

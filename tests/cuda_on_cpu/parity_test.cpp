@@ -46,13 +46,13 @@ TEST_P(CudaParity, HigherRanks) {
   check(Shape{}, kAll);
   check(Shape{4, 0, 5}, kAll);
   check(Shape{5, 1, 7, 3}, kAll);
-  check(Shape{2, 3, 2, 3, 2, 3, 2, 35}, kFew);
-  check(Shape{9, 70, 33}, kFew);
+  check(Shape{2, 3, 2, 3, 2, 3, 2, 5}, kFew);
+  check(Shape{3, 70, 33}, kFew.first(3));
 }
 
 TEST_P(CudaParity, FewLongRowsAndManyShortOnes) {
   check(Shape{3, 5003}, kAll.first(3));
-  check(Shape{5003, 3}, kAll.first(3));
+  check(Shape{1003, 3}, kAll.first(3));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, CudaParity, testing::ValuesIn(kernel_list()),

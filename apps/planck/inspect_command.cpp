@@ -105,9 +105,10 @@ void inspect_command(const InspectOptions& options) {
                 bytes_text(sum.second).c_str());
   }
   for (const Shard& shard : checkpoint.shards) {
-    for (const auto& [name, value] : shard.header.metadata)
+    for (const auto& [name, value] : shard.header.metadata) {
       std::printf("metadata of %s: %s = %s\n", printable(shard.name).c_str(), printable(name).c_str(),
                   printable(value).c_str());
+    }
   }
   std::printf("total    %lld elements, %s in %zu file%s\n", static_cast<long long>(elements),
               bytes_text(checkpoint.file_bytes()).c_str(), checkpoint.shards.size(),

@@ -253,8 +253,10 @@ std::string lay_out(std::vector<TensorInfo>& tensors, const Metadata& metadata) 
     TensorInfo& tensor = tensors[i];
     tensor.begin = end;
     end += tensor.bytes;
-    json += text(json.size() > 1 ? "," : "", json_string(tensor.name), ":{\"dtype\":\"", tensor.dtype.name,
-                 "\",\"shape\":", json_array(tensor.shape), ",\"data_offsets\":[", tensor.begin, ",", end, "]}");
+    JsonObject members;
+    members.add("dtype", tensor.dtype.name).raw("shape", json_array(tensor.shape));
+    members.raw("data_offsets", text("[", tensor.begin, ",", end, "]"));
+    json += text(json.size() > 1 ? "," : "", json_string(tensor.name), ":", members.str());
   }
   json += "}";
   json.append((8 - json.size() % 8) % 8, ' ');

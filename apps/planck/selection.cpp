@@ -49,15 +49,11 @@ Choice choose(const TensorInfo& tensor, const ModelFacts& facts, const QuantizeO
     choice.reason = "excluded";
   } else if (tensor.elements < options.min_size) {
     choice.reason = "small";
-  } else if (choice.role == Role::Embedding && options.embeddings) {
-    choice.quantize = true;
-  } else if (rules.include.empty()) {
-    choice.quantize = choice.role == Role::Linear;
-    if (!choice.quantize) choice.reason = reason_of(choice.role, tensor);
-  } else if (any_match(rules.include, tensor.name)) {
-    choice.quantize = true;
   } else {
-    choice.reason = "not included";
+    const bool by_role = rules.include.empty();
+    choice.quantize = (choice.role == Role::Embedding && options.embeddings) ||
+                      (by_role ? choice.role == Role::Linear : any_match(rules.include, tensor.name));
+    if (!choice.quantize) choice.reason = by_role ? reason_of(choice.role, tensor) : "not included";
   }
   return choice;
 }
@@ -140,9 +136,10 @@ Selection select_tensors(const Checkpoint& checkpoint, const QuantizeOptions& op
                          const QuantizeSettings& settings) {
   const bool compressed = for_compressed_tensors(options);
   const ModelFacts facts = facts_of(checkpoint);
-  if (facts.quantized)
+  if (facts.quantized) {
     throw Failure(ExitCode::Refused,
                   text(in_quotes(checkpoint.title), " is quantised already: its config.json says so"));
+  }
   const Rules rules{compile(options.include, "--include"), compile(options.exclude, "--exclude")};
   Selection selection;
   std::int64_t chosen = 0;
@@ -172,9 +169,10 @@ Selection select_tensors(const Checkpoint& checkpoint, const QuantizeOptions& op
   }
   for (const std::string& head : facts.tied_heads) selection.ignore.push_back(head);
   std::sort(selection.ignore.begin(), selection.ignore.end());
-  if (chosen == 0)
+  if (chosen == 0) {
     throw Failure(ExitCode::Refused, text("nothing to quantise in ", in_quotes(checkpoint.title),
                                           ": no tensor was chosen (planck inspect lists them, --include chooses)"));
+  }
   return selection;
 }
 

@@ -54,12 +54,11 @@ def test_channels_of_a_folder(tmp_path):
     planck("compare", tmp_path / "back", tmp_path / "out", "--max-error", 0)
 
 
-def spread(part, codes):
-    """Scales or zero points, each repeated over the elements that share it."""
+def spread(part, shape):
+    """A scale or zero point for every element; a single one stays as it is."""
     if part.ndim == 1:
         return part
-    repeats = [many // few for many, few in zip(codes.shape, part.shape, strict=True)]
-    return np.kron(part, np.ones(repeats, part.dtype))
+    return np.kron(part, np.ones([whole // own for whole, own in zip(shape, part.shape, strict=True)], part.dtype))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +83,7 @@ def test_every_scope_comes_back_close(tmp_path, options):
         scale = after[name + "_scale"]
         codes = after[name].astype(np.int32)
         zero = after.get(name + "_zero_point", np.zeros(1, np.int8)).astype(np.int32)
-        exact = spread(scale, codes).astype(np.float32) * (codes - spread(zero, codes)).astype(np.float32)
+        exact = spread(scale, codes.shape).astype(np.float32) * (codes - spread(zero, codes.shape)).astype(np.float32)
         np.testing.assert_array_equal(back[name], exact.astype(before[name].dtype))
         assert codes.max() == (255 if after[name].dtype == np.uint8 else 127)
 

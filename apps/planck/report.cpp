@@ -74,8 +74,8 @@ std::string size_bars(const Sums& sums) {
            part("copied", sums.copied) + "</div>\n";
   };
   return "<div class=\"sizes\">" + track("before", sums.quantized_before) + track("after", sums.quantized_after) +
-         "<span class=\"legend\"><i class=\"key quantized\"></i>quantised: " + byte_size(sums.quantized_before) +
-         " → " + byte_size(sums.quantized_after) + "<i class=\"key copied\"></i>copied: " + byte_size(sums.copied) +
+         R"(<span class="legend"><i class="key quantized"></i>quantised: )" + byte_size(sums.quantized_before) + " → " +
+         byte_size(sums.quantized_after) + "<i class=\"key copied\"></i>copied: " + byte_size(sums.copied) +
          "</span></div>\n";
 }
 

@@ -71,8 +71,9 @@ class Axis {
     for (const double at : ticks_) {
       const std::string y = pixels(y_of_place(at));
       svg += "<line class=\"" + std::string(at == 0 && !log_ ? "zero" : "grid") + "\" x1=\"" + pixels(kLeft) +
-             "\" x2=\"" + pixels(kWidth - kRight) + "\" y1=\"" + y + "\" y2=\"" + y + "\"/>";
-      svg += "<text class=\"tick\" text-anchor=\"end\" dy=\".35em\" x=\"" + pixels(kLeft - 7) + "\" y=\"" + y + "\">" +
+             "\" x2=\"" + pixels(kWidth - kRight);
+      svg.append("\" y1=\"").append(y).append("\" y2=\"").append(y).append("\"/>");
+      svg += R"(<text class="tick" text-anchor="end" dy=".35em" x=")" + pixels(kLeft - 7) + "\" y=\"" + y + "\">" +
              (log_ ? short_number(std::pow(10, at)) : short_number(at)) + "</text>";
     }
     return svg;
@@ -131,12 +132,12 @@ std::string mark_svg(const Plot& plot, const Axis& axis, const PlotMark& mark, d
   const std::string center = pixels(x);
   std::string svg = "<a href=\"#t" + std::to_string(mark.row) + "\"><title>" + mark.label + "</title>";
   // A wide invisible stripe makes thin marks easy to point at.
-  svg += "<rect class=\"hit\" x=\"" + pixels(x - slot / 2) + "\" y=\"" + pixels(kTop) + "\" width=\"" + pixels(slot) +
+  svg += R"(<rect class="hit" x=")" + pixels(x - slot / 2) + "\" y=\"" + pixels(kTop) + "\" width=\"" + pixels(slot) +
          "\" height=\"" + pixels(kHeight - kTop - kBottom) + "\"/>";
   if (plot.dots) {
     const bool two = mark.low != mark.high;
     if (two) {
-      svg += "<line class=\"join\" x1=\"" + center + "\" x2=\"" + center + "\" y1=\"" + pixels(low) + "\" y2=\"" +
+      svg += R"(<line class="join" x1=")" + center + "\" x2=\"" + center + "\" y1=\"" + pixels(low) + "\" y2=\"" +
              pixels(high) + "\"/>" + dot("low", !axis.has_place(mark.low), x, low, radius);
     }
     svg += dot(two ? "high" : "low", !axis.has_place(mark.high), x, high, radius);
@@ -144,7 +145,7 @@ std::string mark_svg(const Plot& plot, const Axis& axis, const PlotMark& mark, d
     const double width = std::clamp(slot * 0.6, 0.8, 10.0);
     // At least 2 high: tensors with a single scale are to be seen, too.
     const double height = std::max(low - high, 2.0);
-    svg += "<rect class=\"bar\" rx=\"" + pixels(std::min(width, height) / 4) + "\" x=\"" + pixels(x - width / 2) +
+    svg += R"(<rect class="bar" rx=")" + pixels(std::min(width, height) / 4) + "\" x=\"" + pixels(x - width / 2) +
            "\" y=\"" + pixels((low + high - height) / 2) + "\" width=\"" + pixels(width) + "\" height=\"" +
            pixels(height) + "\"/>";
   }
@@ -179,15 +180,15 @@ std::string plot_html(const Plot& plot) {
   const auto count = static_cast<double>(marks.size());
   const double slot = (kWidth - kLeft - kRight) / std::max(count, 1.0);
   std::string html = "<figure><figcaption><b>" + plot.title + "</b> " + plot.note + "</figcaption>\n";
-  html += "<svg viewBox=\"0 0 " + pixels(kWidth) + ' ' + pixels(kHeight) + "\" role=\"img\" aria-label=\"" +
-          plot.title + "\">" + axis.ticks() + "\n";
+  html += "<svg viewBox=\"0 0 " + pixels(kWidth) + ' ' + pixels(kHeight) + R"(" role="img" aria-label=")" + plot.title +
+          "\">" + axis.ticks() + "\n";
   for (std::size_t i = 0; i < marks.size(); ++i) {
     html += mark_svg(plot, axis, marks[i], kLeft + slot * (static_cast<double>(i) + 0.5), slot) + "\n";
   }
   const std::string bottom = pixels(kHeight - 5);
-  html += "<text class=\"tick\" x=\"" + pixels(kLeft) + "\" y=\"" + bottom + "\">first tensor</text>";
-  html += "<text class=\"tick\" text-anchor=\"end\" x=\"" + pixels(kWidth - kRight) + "\" y=\"" + bottom +
-          "\">last of " + std::to_string(plot.marks.size()) + "</text></svg></figure>\n";
+  html += R"(<text class="tick" x=")" + pixels(kLeft) + "\" y=\"" + bottom + "\">first tensor</text>";
+  html += R"(<text class="tick" text-anchor="end" x=")" + pixels(kWidth - kRight) + "\" y=\"" + bottom + "\">last of " +
+          std::to_string(plot.marks.size()) + "</text></svg></figure>\n";
   return html;
 }
 

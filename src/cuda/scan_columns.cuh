@@ -87,9 +87,10 @@ __device__ __forceinline__ void load_late_column(const ScanTask& task, const Lan
   if constexpr (Pass::kLeads) set_edge(task, at, s, e);
 }
 
-/// Lanes of up to 4096 steps, or segments of 512 of longer ones.
+/// Lanes of up to 4096 steps, or segments of 512 of longer ones. Three blocks a multiprocessor leave 168 registers,
+/// which the gradient of LogCumsumExp needs: left to itself the compiler takes 128 and spills.
 template <class Pass>
-__global__ void __launch_bounds__(kColumnThreads) scan_columns(const ScanTask task, const ScanMode mode) {
+__global__ void __launch_bounds__(kColumnThreads, 3) scan_columns(const ScanTask task, const ScanMode mode) {
   using V = typename Pass::V;
   using Math = typename Pass::Math;
   using State = typename Pass::State;

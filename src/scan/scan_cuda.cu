@@ -247,8 +247,8 @@ __global__ void __launch_bounds__(kColumnThreads) pass_carries_on(const ScanTask
   const ScanOperand& out = task.operand[kScanCarryOut];
   for (std::int64_t lane = std::int64_t{blockIdx.x} * kColumnThreads + threadIdx.x; lane < task.lanes;
        lane += std::int64_t{gridDim.x} * kColumnThreads) {
-    const LaneStart start(task, lane);
     std::byte* const to = lane_of(task, kScanCarryOut, lane);
+    const LaneStart start(task, lane);
     for (int word = scan::kCarryTotals; word < scan::kCarryValue; ++word) {
       word_at(to, out.step, word) = start.carry == nullptr ? 0 : word_at(start.carry, start.step, word);
     }

@@ -33,7 +33,7 @@ void for_each_range(const Stream& stream, std::int64_t units, std::int64_t unit_
     std::int64_t pieces;
   };
   const std::int64_t finer = std::min(kPiecesPerThread * threads, bytes / kLeastPieceBytes);
-  const std::int64_t wanted = std::max<std::int64_t>({threads, finer, bytes / kPieceBytes});
+  const auto wanted = std::max<std::int64_t>({threads, finer, bytes / kPieceBytes});
   Context context{body, units, std::min(units, wanted)};
   stream.executor().for_each(
       context.pieces, threads,

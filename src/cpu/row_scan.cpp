@@ -167,6 +167,7 @@ class Rows {
     const std::int64_t step = loop_.operand[input].stride[scan_.axis];
     const std::int64_t lowest = distance * step + (step < 0 ? (run.n - 1) * step : 0);
     const auto from = reinterpret_cast<std::uintptr_t>(run.input[input]);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): it may lie outside of the tensor, and is fetched but never read
     return reinterpret_cast<const std::byte*>(from + static_cast<std::uintptr_t>(lowest));
   }
 

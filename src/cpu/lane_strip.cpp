@@ -116,9 +116,8 @@ std::int64_t Strip::max_width(const LaneScan& scan, std::int64_t length, bool di
   const int feed_parts = scan.kernel.feed == nullptr ? 0 : scan.kernel.feed->parts;
   const std::int64_t state =
       Lanes::states_for(length + scan.carry.before) * (scan.kernel.parts + feed_parts) * kPartBytes;
-  std::int64_t most = kMaxLanes;
-  if (!direct) most = std::clamp(kTileElements / length, kMinTileLanes, kMaxTileLanes);
-  if (feed_parts > 0) most = direct ? kFedLanes : kMaxTileLanes;
+  std::int64_t most = feed_parts > 0 ? kFedLanes : kMaxLanes;
+  if (!direct) most = kTileLanes;
   return whole_lines(std::min(most, kStateBytes / state));
 }
 

@@ -129,11 +129,11 @@ class Strip {
   static constexpr std::int64_t kStateBytes = 256 << 10;  ///< for the states of all lanes
   static constexpr std::int64_t kMaxLanes = 2048;
   // A tile of lanes whose elements lie apart is turned round in scratch. Few lanes and long runs of each: processors
-  // fetch only so many rows ahead.
+  // fetch only so many rows ahead. As many as a kernel takes at once with AVX-512: with half of them it went lane by
+  // lane.
   static constexpr std::int64_t kTileElements = 4096;
   static constexpr std::int64_t kTileBytes = kTileElements * 8;
-  static constexpr std::int64_t kMinTileLanes = 16;
-  static constexpr std::int64_t kMaxTileLanes = 32;
+  static constexpr std::int64_t kTileLanes = 32;
   static constexpr int kTiles = 6;
 
   /// Whether this piece's task needs the feed's values.

@@ -9,6 +9,7 @@
 #include "cuda/scan_columns.cuh"
 #include "scan/scan_carry.hpp"
 #include "scan/scan_cuda.hpp"
+#include "scan/scan_feed.hpp"
 
 namespace planck::cuda {
 namespace {
@@ -52,13 +53,6 @@ struct Axis {
   }
 };
 
-/// What a gradient first finds from the other end.
-bool is_fed(const scan::ScanKey& key) {
-  const bool wide = key.element == ElementKind::F32 || key.element == ElementKind::F64;
-  return key.kind == ScanKind::Cumprod || (scan::is_extremum(key.kind) && !key.indices) ||
-         (key.kind == ScanKind::LogCumsumExp && !wide);
-}
-
 constexpr std::int64_t kMostParts = scan::kStateWords;
 
 /// The parts of the workspace, in words: those of a cut scan for all its passes, then a gradient's fed input.
@@ -85,7 +79,7 @@ Count words_of(const DeviceScan& job, const Axis& axis, std::int64_t length) {
     const auto segments = static_cast<std::uint64_t>(schedule.segments);
     words = Count(lanes) * (Count(segments) * (kMostParts + kMostParts * kTileLevel + kScanInputs) + kLaneWords);
   }
-  if (job.backward && is_fed(job.key)) words = words + Count(lanes) * static_cast<std::uint64_t>(length);
+  if (job.backward && scan::is_fed(job.key)) words = words + Count(lanes) * static_cast<std::uint64_t>(length);
   return words;
 }
 
@@ -340,7 +334,7 @@ Status backward(const DeviceRun& run, const DeviceScan& job, const StridedLoop& 
   if (task.length > 0) {
     const Axis axis(loop.extent, loop.rank, job.axis);
     const Passes passes(run, job, axis, task.length, words_in(run.workspace));
-    if (is_fed(key)) {
+    if (scan::is_fed(key)) {
       const bool extremum = scan::is_extremum(key.kind);
       const ScanOperand fed = fed_operand(job, loop, task, passes.columns(), passes.fed_values(),
                                           extremum ? ElementKind::S64 : ElementKind::F64);
@@ -353,7 +347,7 @@ Status backward(const DeviceRun& run, const DeviceScan& job, const StridedLoop& 
     task.position = job.reverse ? 0 : n - 1;
     task.position_step = job.reverse ? 1 : -1;
     task.moved_dy = key.exclusive;
-    task.moved_y = key.exclusive && key.kind == ScanKind::LogCumsumExp && !is_fed(key);
+    task.moved_y = key.exclusive && key.kind == ScanKind::LogCumsumExp && !scan::is_fed(key);
     PLANCK_TRY(passes.backward(task));
   }
   if (!key.exclusive) return {};

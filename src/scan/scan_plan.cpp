@@ -13,6 +13,7 @@
 #include "cpu/row_scan.hpp"
 #include "numerics/storage.hpp"
 #include "scan/scan_carry.hpp"
+#include "scan/scan_feed.hpp"
 #include "scan/scan_ops.hpp"
 #include "scan/scan_scalar.hpp"
 
@@ -66,13 +67,6 @@ Status check_axis(std::string_view plan, std::string_view name, int axis, const 
   return fail(Text::AxisOutOfRange, {plan, name, axis, shape});
 }
 
-/// Whether a backward pass first walks forwards for something.
-bool looks_back(const scan::ScanKey& key) {
-  const bool wide = key.element == ElementKind::F32 || key.element == ElementKind::F64;
-  return key.kind == ScanKind::Cumprod || (scan::is_extremum(key.kind) && !key.indices) ||
-         (key.kind == ScanKind::LogCumsumExp && !wide);
-}
-
 /// What a scan keeps for each lane.
 cpu::LaneStates states_of(const scan::ScanKey& key, bool backward) {
   const bool extremum = scan::is_extremum(key.kind);
@@ -81,7 +75,7 @@ cpu::LaneStates states_of(const scan::ScanKey& key, bool backward) {
     return {one ? 1 : 2};
   }
   const int feed_parts = key.kind == ScanKind::Cumprod ? 1 : 2;
-  return {2, key.kind != ScanKind::LogCumsumExp, looks_back(key) ? feed_parts : 0};
+  return {2, key.kind != ScanKind::LogCumsumExp, scan::is_fed(key) ? feed_parts : 0};
 }
 
 PrecisionGuarantee precision_of(const scan::ScanKey& key) {
@@ -443,7 +437,7 @@ struct ScanBackwardParts {
            (scan::is_extremum(d.kind) && !d.index_element);
   }
   static bool needs_y(const ScanDescriptor& d) {
-    return d.kind == ScanKind::LogCumsumExp && !looks_back(problem_of(d).key);
+    return d.kind == ScanKind::LogCumsumExp && !scan::is_fed(problem_of(d).key);
   }
 
   static Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanBackwardArgs& a) noexcept {
@@ -471,7 +465,7 @@ struct ScanBackwardParts {
     const int inputs = loop.operands - 2;
     if (d.reverse) loop.flip_dim(p.axis);
     const bool over_x = needs_x(d) && loop.operand[scan::reference::kX].base == loop.operand[inputs].base;
-    const bool cuttable = !over_x || (!looks_back(p.key) && !d.exclusive);
+    const bool cuttable = !over_x || (!scan::is_fed(p.key) && !d.exclusive);
     if (d.exclusive) {
       // y[t + 1] is made of x[0] … x[t]: the inclusive pass with dy and y one place further on. Nothing uses the last
       // x.

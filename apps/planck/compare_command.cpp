@@ -137,7 +137,8 @@ void compare_command(const CompareOptions& options) {
       b_tensors.erase(other);
     }
     apply_limits(options, result);
-    total.merge(result.sums);
+    // Positions and masks are no signal: a single one of them would outweigh all weights.
+    if (each.dtype().kind && is_float(*each.dtype().kind)) total.merge(result.sums);
     progress.advance(each.tensor->bytes);
   }
   for (const auto& [name, each] : b_tensors) {
@@ -185,7 +186,7 @@ void compare_command(const CompareOptions& options) {
     out.add("nonfinite_a", total.nonfinite_x).add("nonfinite_b", total.nonfinite_y).raw("tensors", tensors.str());
     std::printf("%s\n", out.str().c_str());
   } else {
-    std::printf("%s\nall: max error %s, mean error %s, SNR %s dB, cosine %s; NaN or Inf: %lld in A, %lld in B\n",
+    std::printf("%s\nall floats: max error %s, mean error %s, SNR %s dB, cosine %s; NaN or Inf: %lld in A, %lld in B\n",
                 table.str().c_str(), number_text(total.max_error).c_str(), number_text(total.mean_error()).c_str(),
                 decibel_text(total.snr_db()).c_str(), number_text(total.cosine(), 7).c_str(),
                 static_cast<long long>(total.nonfinite_x), static_cast<long long>(total.nonfinite_y));

@@ -107,80 +107,101 @@ ErrorSums slow_errors(std::span<const T> x, std::span<const T> y) noexcept {
   return sums;
 }
 
-template <class T>
+/// N lanes are a vector of the compiler's own: it does not find them in loops over arrays. None is longer than AVX2's.
+template <class T, std::size_t N>
+using Vector __attribute__((vector_size(N * sizeof(T)))) = T;
+using Floats = Vector<float, kLanes>;
+constexpr std::size_t kHalf = kLanes / 2;
+using Doubles = Vector<double, kHalf>;
+
 struct RangeLanes {
-  T min[kLanes];
-  T max[kLanes];
-  T zero[kLanes];  ///< stays 0 while every element is finite, and is NaN from the first that is not
+  Floats min;
+  Floats max;
+  Floats zero;  ///< stays 0 while every element is finite, and is NaN from the first that is not
 };
 
-PLANCK_CLONES void range_lanes(const float* x, std::size_t blocks, RangeLanes<float>& lanes) noexcept {
+PLANCK_CLONES void range_lanes(const float* x, std::size_t blocks, RangeLanes& out) noexcept {
+  RangeLanes lanes = out;
   for (std::size_t block = 0; block < blocks; ++block) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const float value = x[block * kLanes + lane];
-      lanes.min[lane] = value < lanes.min[lane] ? value : lanes.min[lane];
-      lanes.max[lane] = value > lanes.max[lane] ? value : lanes.max[lane];
-      lanes.zero[lane] += value * 0.0F;
-    }
-  }
-}
-
-struct ErrorLanes {
-  double max_error[kLanes]{};
-  double error[kLanes]{};
-  double error_squared[kLanes]{};
-  double x_squared[kLanes]{};
-  double y_squared[kLanes]{};
-  double product[kLanes]{};
-};
-
-template <class T>
-inline __attribute__((always_inline)) void sum_errors(const T* x, const T* y, std::size_t blocks,
-                                                      ErrorLanes& out) noexcept {
-  ErrorLanes lanes = out;
-  for (std::size_t block = 0; block < blocks; ++block) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const auto a = static_cast<double>(x[block * kLanes + lane]);
-      const auto b = static_cast<double>(y[block * kLanes + lane]);
-      const double error = b - a;
-      const double size = std::fabs(error);
-      lanes.max_error[lane] = size > lanes.max_error[lane] ? size : lanes.max_error[lane];
-      lanes.error[lane] += size;
-      lanes.error_squared[lane] += error * error;
-      lanes.x_squared[lane] += a * a;
-      lanes.y_squared[lane] += b * b;
-      lanes.product[lane] += a * b;
-    }
+    Floats value;
+    std::memcpy(&value, x + block * kLanes, sizeof value);
+    lanes.min = value < lanes.min ? value : lanes.min;
+    lanes.max = value > lanes.max ? value : lanes.max;
+    lanes.zero += value * 0.0F;
   }
   out = lanes;
 }
 
-PLANCK_CLONES void error_lanes(const float* x, const float* y, std::size_t blocks, ErrorLanes& lanes) noexcept {
+/// Lanes 0 to 3 or 4 to 7.
+struct ErrorLanes {
+  Doubles max_error{};
+  Doubles error{};
+  Doubles error_squared{};
+  Doubles x_squared{};
+  Doubles y_squared{};
+  Doubles product{};
+};
+
+template <class T>
+inline __attribute__((always_inline)) void add_errors(const T* x, const T* y, ErrorLanes& lanes) noexcept {
+  Vector<T, kHalf> narrow_a, narrow_b;
+  std::memcpy(&narrow_a, x, sizeof narrow_a);
+  std::memcpy(&narrow_b, y, sizeof narrow_b);
+  const Doubles a = __builtin_convertvector(narrow_a, Doubles);
+  const Doubles b = __builtin_convertvector(narrow_b, Doubles);
+  const Doubles error = b - a;
+  const Doubles size = error > -error ? error : -error;
+  lanes.max_error = size > lanes.max_error ? size : lanes.max_error;
+  lanes.error += size;
+  lanes.error_squared += error * error;
+  lanes.x_squared += a * a;
+  lanes.y_squared += b * b;
+  lanes.product += a * b;
+}
+
+template <class T>
+inline __attribute__((always_inline)) void sum_errors(const T* x, const T* y, std::size_t blocks,
+                                                      ErrorLanes (&out)[2]) noexcept {
+  ErrorLanes low = out[0];
+  ErrorLanes high = out[1];
+  for (std::size_t i = 0; i < blocks * kLanes; i += kLanes) {
+    add_errors(x + i, y + i, low);
+    add_errors(x + i + kHalf, y + i + kHalf, high);
+  }
+  out[0] = low;
+  out[1] = high;
+}
+
+PLANCK_CLONES void error_lanes(const float* x, const float* y, std::size_t blocks, ErrorLanes (&lanes)[2]) noexcept {
   sum_errors(x, y, blocks, lanes);
 }
-PLANCK_CLONES void error_lanes(const double* x, const double* y, std::size_t blocks, ErrorLanes& lanes) noexcept {
+PLANCK_CLONES void error_lanes(const double* x, const double* y, std::size_t blocks, ErrorLanes (&lanes)[2]) noexcept {
   sum_errors(x, y, blocks, lanes);
 }
 
-double sum(const double (&lanes)[kLanes]) noexcept {
+double sum(const ErrorLanes (&lanes)[2], Doubles ErrorLanes::*which) noexcept {
   double total = 0;
-  for (const double lane : lanes) total += lane;
+  for (const ErrorLanes& half : lanes) {
+    for (std::size_t lane = 0; lane < kHalf; ++lane) total += (half.*which)[lane];
+  }
   return total;
 }
 
 template <class T>
 ErrorSums fast_errors(std::span<const T> x, std::span<const T> y) noexcept {
   const std::size_t blocks = x.size() / kLanes;
-  ErrorLanes lanes;
+  ErrorLanes lanes[2];
   error_lanes(x.data(), y.data(), blocks, lanes);
   ErrorSums sums;
   sums.count = static_cast<std::int64_t>(blocks * kLanes);
-  sums.max_error = *std::max_element(lanes.max_error, lanes.max_error + kLanes);
-  sums.error = sum(lanes.error);
-  sums.error_squared = sum(lanes.error_squared);
-  sums.x_squared = sum(lanes.x_squared);
-  sums.y_squared = sum(lanes.y_squared);
-  sums.product = sum(lanes.product);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    sums.max_error = std::max(sums.max_error, lanes[lane / kHalf].max_error[lane % kHalf]);
+  }
+  sums.error = sum(lanes, &ErrorLanes::error);
+  sums.error_squared = sum(lanes, &ErrorLanes::error_squared);
+  sums.x_squared = sum(lanes, &ErrorLanes::x_squared);
+  sums.y_squared = sum(lanes, &ErrorLanes::y_squared);
+  sums.product = sum(lanes, &ErrorLanes::product);
   // Anything not finite makes one of these so; so do sums that overflow, which the slow way does no better.
   if (!finite(sums.x_squared) || !finite(sums.y_squared)) return slow_errors(x, y);
   sums.merge(slow_errors(x.subspan(blocks * kLanes), y.subspan(blocks * kLanes)));
@@ -226,9 +247,8 @@ void widen(ElementKind kind, const std::byte* from, std::span<double> to) noexce
 
 RangeSums range_of(std::span<const float> x) noexcept {
   const std::size_t blocks = x.size() / kLanes;
-  RangeLanes<float> lanes{};
-  std::fill_n(lanes.min, kLanes, std::numeric_limits<float>::infinity());
-  std::fill_n(lanes.max, kLanes, -std::numeric_limits<float>::infinity());
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  RangeLanes lanes{Floats{} + kInfinity, Floats{} - kInfinity, Floats{}};
   range_lanes(x.data(), blocks, lanes);
   RangeSums sums;
   for (std::size_t lane = 0; lane < kLanes; ++lane) {

@@ -141,6 +141,16 @@ def test_compare_sees_what_differs(tmp_path):
         planck("compare", tmp_path / "c.safetensors", tmp_path / "a.safetensors", code=5)
 
 
+def test_totals_of_compare_are_of_floats(tmp_path):
+    x, positions = matrix(40, 50), np.arange(1000)
+    save_file({"a": x, "b": positions}, tmp_path / "a.safetensors")
+    save_file({"a": x + np.float32(0.25), "b": positions + 3}, tmp_path / "b.safetensors")
+    found = planck_json("compare", tmp_path / "a.safetensors", tmp_path / "b.safetensors")
+    a, b = found["tensors"]
+    assert b["max_error"] == 3 and found["max_error"] == a["max_error"] < 0.26
+    assert found["snr_db"] == a["snr_db"] and found["cosine"] == a["cosine"]
+
+
 def test_force_never_touches_an_input(tmp_path):
     small_model(tmp_path / "in")
     before = tree(tmp_path / "in")

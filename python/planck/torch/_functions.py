@@ -250,15 +250,15 @@ def _tensor(function: str, x: Any) -> Any:
 
 
 def _as_tensors(
-    scale: Tensor | float, zero_point: Tensor | int, scope: str, dtype: torch.dtype
+    scale: Tensor | float, zero_point: Tensor | int, scope: str, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Numbers as tensors, and one element as the scale of a whole tensor."""
+    """Numbers as tensors on the input's device, and one element as the scale of a whole tensor."""
     if not isinstance(scale, Tensor):
-        scale = torch.full((), scale, dtype=_ops.compute_dtype(dtype), device="cpu")
+        scale = torch.full((), scale, dtype=_ops.compute_dtype(dtype), device=device)
     if scope == "tensor" and scale.ndim == 1 and scale.shape[0] == 1:
         scale = scale.reshape(())
     if not isinstance(zero_point, Tensor):
-        zero_point = torch.full(scale.shape, operator.index(zero_point), dtype=torch.int32, device="cpu")
+        zero_point = torch.full(scale.shape, operator.index(zero_point), dtype=torch.int32, device=device)
     elif scope == "tensor" and zero_point.ndim == 1 and zero_point.shape[0] == 1:
         zero_point = zero_point.reshape(())
     return scale, zero_point
@@ -286,7 +286,7 @@ def quantize(
     tensor([-20,   5, 127], dtype=torch.int8)
     """
     scope_, dim = _scope_of(scope, dim, group_size)
-    scale, zero_point = _as_tensors(scale, zero_point, scope_, _tensor("quantize", x).dtype)
+    scale, zero_point = _as_tensors(scale, zero_point, scope_, _tensor("quantize", x).dtype, x.device)
     return _quantize((x, scale, zero_point), (dtype, scope_, dim, group_size, quant_min, quant_max, scale_form))
 
 
@@ -306,7 +306,7 @@ def dequantize(
     tensor([-10.0000,   2.5000,  63.5000])
     """
     scope_, dim = _scope_of(scope, dim, group_size)
-    scale, zero_point = _as_tensors(scale, zero_point, scope_, dtype)
+    scale, zero_point = _as_tensors(scale, zero_point, scope_, dtype, _tensor("dequantize", q).device)
     if wants_gradient((scale, zero_point)):
         raise NotImplementedError("dequantize has no gradient with respect to scale and zero_point: detach() them")
     return _dequantize((q, scale, zero_point), (dtype, scope_, dim, group_size))
@@ -334,7 +334,7 @@ def fake_quantize(
     ([-1.5, 0.5, 3.5], [1.0, 1.0, 0.0])
     """
     scope_, dim = _scope_of(scope, dim, group_size)
-    scale, zero_point = _as_tensors(scale, zero_point, scope_, _tensor("fake_quantize", x).dtype)
+    scale, zero_point = _as_tensors(scale, zero_point, scope_, _tensor("fake_quantize", x).dtype, x.device)
     if wants_gradient((scale, zero_point)):
         raise NotImplementedError(
             "fake_quantize has no gradient with respect to scale and zero_point: use fake_quantize_learnable"
@@ -367,7 +367,7 @@ def fake_quantize_learnable(
     """
     scope_, dim = _scope_of(scope, dim, group_size)
     tensors = _tensor("fake_quantize_learnable", scale), _tensor("fake_quantize_learnable", zero_point)
-    scale, zero_point = _as_tensors(*tensors, scope_, x.dtype)
+    scale, zero_point = _as_tensors(*tensors, scope_, _tensor("fake_quantize_learnable", x).dtype, x.device)
     return _learnable((x, scale, zero_point), (quant_min, quant_max, scope_, dim, group_size, scale_form, grad_factor))
 
 

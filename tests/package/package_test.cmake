@@ -4,7 +4,9 @@
 #   find_package      builds and runs the consumer against that prefix
 #   pkg_config        the same with nothing but the compiler and pkg-config
 #   add_subdirectory  the consumer compiles planck's source tree as a part of its own project
-#   static            configures, builds and installs a static planck, then find_package and pkg-config --static
+#   cuda              find_package(planck COMPONENTS cuda) against that prefix
+#   static            configures, builds and installs a static planck without CUDA, then find_package, which finds no
+#                     component cuda, and pkg-config --static
 #
 # SOURCE and BUILD are planck's trees, SCRATCH a directory of our own, VERSION what every package must say. What compiles
 # planck again does so beside BUILD, with the same options: then a compiler cache, which sees paths relative to where the
@@ -65,6 +67,23 @@ function(use_find_package prefix)
   build_consumer(${prefix}-find_package -DCMAKE_PREFIX_PATH=${prefix} -DPLANCK_EXPECTED_VERSION=${VERSION})
 endfunction()
 
+function(use_cuda prefix)
+  set(directory ${prefix}-cuda)
+  file(REMOVE_RECURSE ${directory})
+  run(${CMAKE_COMMAND} -S ${consumer}_cuda -B ${directory} ${cmake_arguments} -DCMAKE_PREFIX_PATH=${prefix})
+  run(${CMAKE_COMMAND} --build ${directory})
+  run(${directory}/consumer)
+endfunction()
+
+function(expect_no_cuda prefix)
+  file(REMOVE_RECURSE ${prefix}-cuda)
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${consumer}_cuda -B ${prefix}-cuda ${cmake_arguments}
+    -DCMAKE_PREFIX_PATH=${prefix} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_VARIABLE said)
+  if(NOT failed OR NOT said MATCHES "built without PLANCK_CUDA")
+    message(FATAL_ERROR "a planck without CUDA was found for COMPONENTS cuda, or nobody said why not:\n${said}")
+  endif()
+endfunction()
+
 # What pkg-config answers for planck, as a list.
 function(pkg_config result)
   execute_process(COMMAND ${PKG_CONFIG} ${ARGN} planck OUTPUT_VARIABLE answer OUTPUT_STRIP_TRAILING_WHITESPACE
@@ -97,6 +116,8 @@ elseif(MODE STREQUAL "pkg_config")
   else()
     use_pkg_config(${prefix} --static)
   endif()
+elseif(MODE STREQUAL "cuda")
+  use_cuda(${prefix})
 elseif(MODE STREQUAL "add_subdirectory")
   build_consumer(${BUILD}-add_subdirectory -DPLANCK_SOURCE=${SOURCE})
 elseif(MODE STREQUAL "static")
@@ -110,6 +131,7 @@ elseif(MODE STREQUAL "static")
     message(FATAL_ERROR "no static library in ${static_prefix}/${LIBDIR}")
   endif()
   use_find_package(${static_prefix})
+  expect_no_cuda(${static_prefix})
   if(PKG_CONFIG)
     use_pkg_config(${static_prefix} --static)
   endif()

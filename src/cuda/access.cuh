@@ -17,35 +17,11 @@
 
 namespace planck::cuda {
 
-/// Calls body(T{}) with the C++ type of an element kind that values V are loaded from.
-template <class V, class Body>
-__device__ __forceinline__ void with_loaded_kind(ElementKind kind, const Body& body) {
-  if constexpr (std::is_integral_v<V>) {
-    kind == ElementKind::S32 ? body(std::int32_t{}) : body(std::int64_t{});
-  } else {
-    switch (kind) {
-      case ElementKind::F16:
-        return body(f16{});
-      case ElementKind::Bf16:
-        return body(bf16{});
-      case ElementKind::S8:
-        return body(std::int8_t{});
-      case ElementKind::U8:
-        return body(std::uint8_t{});
-      case ElementKind::S32:
-        return body(std::int32_t{});
-      case ElementKind::F64:
-        if constexpr (std::is_same_v<V, double>) return body(double{});
-        return;
-      default:
-        return body(float{});
-    }
-  }
-}
+enum class Access { Load, Store };
 
-/// The same for kinds that values V are stored to: floats never become s32.
-template <class V, class Body>
-__device__ __forceinline__ void with_stored_kind(ElementKind kind, const Body& body) {
+/// Calls body(T{}) with the C++ type of an element kind that values V are loaded from or stored to.
+template <class V, Access How, class Body>
+__device__ __forceinline__ void with_kind(ElementKind kind, const Body& body) {
   if constexpr (std::is_integral_v<V>) {
     kind == ElementKind::S32 ? body(std::int32_t{}) : body(std::int64_t{});
   } else {
@@ -58,8 +34,11 @@ __device__ __forceinline__ void with_stored_kind(ElementKind kind, const Body& b
         return body(std::int8_t{});
       case ElementKind::U8:
         return body(std::uint8_t{});
+      case ElementKind::S32:  // floats never become one
+        if constexpr (How == Access::Load) body(std::int32_t{});
+        return;
       case ElementKind::F64:
-        if constexpr (std::is_same_v<V, double>) return body(double{});
+        if constexpr (std::is_same_v<V, double>) body(double{});
         return;
       default:
         return body(float{});
@@ -70,13 +49,13 @@ __device__ __forceinline__ void with_stored_kind(ElementKind kind, const Body& b
 template <class V>
 __device__ __forceinline__ V load_one(const std::byte* at, ElementKind kind) {
   V value{};
-  with_loaded_kind<V>(kind, [&]<class T>(T) { value = scalar::widen<V>(*reinterpret_cast<const T*>(at)); });
+  with_kind<V, Access::Load>(kind, [&]<class T>(T) { value = scalar::widen<V>(*reinterpret_cast<const T*>(at)); });
   return value;
 }
 
 template <class V>
 __device__ __forceinline__ void store_one(std::byte* at, ElementKind kind, V value) {
-  with_stored_kind<V>(kind, [&]<class T>(T) { *reinterpret_cast<T*>(at) = scalar::narrow<T>(value); });
+  with_kind<V, Access::Store>(kind, [&]<class T>(T) { *reinterpret_cast<T*>(at) = scalar::narrow<T>(value); });
 }
 
 namespace detail {
@@ -150,7 +129,7 @@ template <int N, class V>
 __device__ __forceinline__ void load_chunk(V (&value)[N], const std::byte* at, std::int64_t stride, ElementKind kind,
                                            int first = 0, int last = N) {
   static_assert(N % 4 == 0);
-  with_loaded_kind<V>(kind, [&]<class T>(T) {
+  with_kind<V, Access::Load>(kind, [&]<class T>(T) {
     if (first <= 0 && last >= N && stride == static_cast<std::int64_t>(sizeof(T)) && detail::is_aligned<T, N>(at)) {
       constexpr int kAccess = detail::kAccessWords<T, N>;
       std::uint32_t word[detail::kWords<T, N>];
@@ -176,7 +155,7 @@ template <int N, class V>
 __device__ __forceinline__ void store_chunk(const V (&value)[N], std::byte* at, std::int64_t stride, ElementKind kind,
                                             int first = 0, int last = N) {
   static_assert(N % 4 == 0);
-  with_stored_kind<V>(kind, [&]<class T>(T) {
+  with_kind<V, Access::Store>(kind, [&]<class T>(T) {
     if (first <= 0 && last >= N && stride == static_cast<std::int64_t>(sizeof(T)) && detail::is_aligned<T, N>(at)) {
       constexpr int kAccess = detail::kAccessWords<T, N>;
       std::uint32_t word[detail::kWords<T, N>];

@@ -47,23 +47,16 @@ template <class Pass>
 __device__ __forceinline__ void store_column(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
                                              std::int64_t count, const Eight<Pass>& e,
                                              const Open<typename Pass::Math>& before, typename Pass::V& last) {
+  using V = typename Pass::V;
   store_edge(task, at, s, e);
-#pragma unroll
-  for (int k = 0; k < kStepOutputs<Pass>; ++k) {
-    typename Pass::V value[kEight];
-    if (at.out[k] == nullptr) continue;
-    values_of(task, at, s, e, k, value);
-    if constexpr (kCanMove<Pass>) {
-      if (task.value == ScanValue::Exclusive) {
-        const auto ended = value[kEight - 1];
-        move_on(value, last);
-        last = ended;
-      }
-      if (task.value == ScanValue::Before) move_on(value, value_before<Pass>(task, before));
-    }
-    const ScanOperand& operand = task.operand[kScanOut + k];
-    store_eight(value, at.out[k] + s * operand.step, operand.step, operand.element, count);
-  }
+  const auto first = [&](V ended) {
+    const V previous = last;
+    last = ended;
+    return previous;
+  };
+  put_values(task, at, s, e, before, first, [&](const V(&value)[kEight], std::byte* to, const ScanOperand& operand) {
+    store_eight(value, to + s * operand.step, operand.step, operand.element, count);
+  });
 }
 
 /// The inputs that states do not need, of a segment with `count` steps left.

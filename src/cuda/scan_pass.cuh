@@ -275,6 +275,7 @@ __device__ __forceinline__ void store_edge(const ScanTask& task, const Lane<Pass
     store_value(at.out[2], task.operand[kScanOut + 2].element, out[2]);
   }
 }
+
 /// Whether values may be those of the step before.
 template <class Pass>
 inline constexpr bool kCanMove = !Pass::kBackward && Pass::kOutputs == 1;
@@ -282,6 +283,25 @@ inline constexpr bool kCanMove = !Pass::kBackward && Pass::kOutputs == 1;
 /// Outputs with an element for every step.
 template <class Pass>
 inline constexpr int kStepOutputs = Pass::kLeads ? 2 : Pass::kOutputs;
+
+/// Calls put(value, to, operand) with the eight values of every output that is wanted and the lane it goes to. `first`
+/// gives the exclusive value of the first of them for the inclusive one of the last.
+template <class Pass, class First, class Put>
+__device__ __forceinline__ void put_values(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
+                                           const Eight<Pass>& e, const Open<typename Pass::Math>& before,
+                                           const First& first, const Put& put) {
+#pragma unroll
+  for (int k = 0; k < kStepOutputs<Pass>; ++k) {
+    typename Pass::V value[kEight];
+    if (at.out[k] == nullptr) continue;
+    values_of(task, at, s, e, k, value);
+    if constexpr (kCanMove<Pass>) {
+      if (task.value == ScanValue::Exclusive) move_on(value, first(value[kEight - 1]));
+      if (task.value == ScanValue::Before) move_on(value, value_before<Pass>(task, before));
+    }
+    put(value, at.out[k], task.operand[kScanOut + k]);
+  }
+}
 
 // ---- states as words ----
 

@@ -26,19 +26,11 @@ __device__ __forceinline__ void store_values(const ScanTask& task, const Lane<Pa
                                              const WarpRows& rows, std::int64_t row_step, std::int64_t s,
                                              const Eight<Pass>& e, const Open<typename Pass::Math>& before,
                                              const First& first) {
+  using V = typename Pass::V;
   if (rows.count > 0) store_edge(task, at, s, e);
-#pragma unroll
-  for (int k = 0; k < kStepOutputs<Pass>; ++k) {
-    typename Pass::V value[kEight];
-    if (at.out[k] == nullptr) continue;
-    values_of(task, at, s, e, k, value);
-    if constexpr (kCanMove<Pass>) {
-      if (task.value == ScanValue::Exclusive) move_on(value, first(value[kEight - 1]));
-      if (task.value == ScanValue::Before) move_on(value, value_before<Pass>(task, before));
-    }
-    const ScanOperand& operand = task.operand[kScanOut + k];
-    store_slots(value, stage, rows, at.out[k] + row_step * operand.step, operand.step, operand.element);
-  }
+  put_values(task, at, s, e, before, first, [&](const V(&value)[kEight], std::byte* to, const ScanOperand& operand) {
+    store_slots(value, stage, rows, to + row_step * operand.step, operand.step, operand.element);
+  });
 }
 
 /// The inputs that states do not need. `next` is the lead input's element after the warp's last slot.

@@ -1,0 +1,19 @@
+"""Loads planck with the compiled half that PLANCK_CORE names, which was built with CUDA, and the CUDA library that
+PLANCK_CUDA_LIBRARY names."""
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import os
+import sys
+
+import torch_stand_in
+
+torch_stand_in.install()
+_spec = importlib.util.spec_from_file_location("planck._core", os.environ["PLANCK_CORE"])
+sys.modules["planck._core"] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(sys.modules["planck._core"])
+# The package is not installed, so nobody knows its version.
+importlib.metadata.version = lambda name: "0"
+# Loading is enough: the library makes itself known.
+ctypes.CDLL(os.environ["PLANCK_CUDA_LIBRARY"])

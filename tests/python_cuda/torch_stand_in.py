@@ -1,0 +1,110 @@
+"""Stands in for PyTorch where there is no GPU: tensors in the CPU's memory that say through DLPack that they lie on a CUDA
+device. Only what the Python package asks of PyTorch is here."""
+
+import ctypes
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+
+CUDA = 2
+NAMES = ["float16", "float32", "float64", "int8", "uint8", "int32", "int64"]
+
+
+class DType(str):
+    """PyTorch's name of a dtype."""
+
+    @property
+    def numpy(self):
+        return np.dtype(self.removeprefix("torch."))
+
+
+def _tell(capsule, device):
+    """Writes the device into what a capsule of DLPack 1 holds: version, context, deleter, flags, then data and device."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    at = pointer(capsule, b"dltensor_versioned") + 40
+    ctypes.c_int32.from_address(at).value = CUDA
+    ctypes.c_int32.from_address(at + 4).value = device
+    return capsule
+
+
+class Tensor:
+    requires_grad = False
+
+    def __init__(self, array, device=0):
+        self.array, self.index = array, device
+        self.version = 0
+
+    @property
+    def dtype(self):
+        return DType(f"torch.{self.array.dtype}")
+
+    @property
+    def device(self):
+        return f"cuda:{self.index}"
+
+    def is_neg(self):
+        return False
+
+    def detach(self):
+        return self
+
+    def to(self, dtype):
+        return Tensor(self.array.astype(dtype.numpy), self.index)
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def __dlpack_device__(self):
+        return CUDA, self.index
+
+    def __dlpack__(self, max_version):
+        return _tell(self.array.__dlpack__(max_version=max_version), self.index)
+
+
+class Cuda:
+    """The current device, and who asked for its stream."""
+
+    def __init__(self):
+        self.device, self.stream, self.asked = 0, 0, 0
+
+    def current_device(self):
+        return self.device
+
+    def current_stream(self, device):
+        assert device == self.device
+        self.asked += 1
+        return SimpleNamespace(cuda_stream=self.stream)
+
+
+cuda = Cuda()
+allocated = []  # the bytes of everything made on a device
+
+
+def empty(shape, *, dtype, device):
+    # All ones: nobody may count on what is in fresh memory.
+    array = np.frombuffer(bytearray(b"\xff") * (int(np.prod(shape)) * dtype.numpy.itemsize), dtype.numpy).reshape(shape)
+    allocated.append(array.nbytes)
+    return Tensor(array, int(device.removeprefix("cuda:")))
+
+
+def empty_like(tensor, dtype=None):
+    return empty(tensor.array.shape, dtype=dtype or tensor.dtype, device=tensor.device)
+
+
+def _increment_version(tensor):
+    tensor.version += 1
+
+
+def install():
+    module = SimpleNamespace(
+        Tensor=Tensor,
+        autograd=SimpleNamespace(graph=SimpleNamespace(increment_version=_increment_version)),
+        cuda=cuda,
+        empty=empty,
+        empty_like=empty_like,
+        is_grad_enabled=lambda: True,
+        **{name: DType(f"torch.{name}") for name in NAMES},
+    )
+    sys.modules["torch"] = module

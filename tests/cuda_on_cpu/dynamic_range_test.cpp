@@ -13,6 +13,7 @@
 
 #include "core/checks.hpp"
 #include "cuda/entries.hpp"
+#include "cuda_on_cpu/few_blocks.hpp"
 #include "cuda_on_cpu/scheduler.hpp"
 #include "numerics/dispatch.hpp"
 #include "quantize/dynamic_range_ops.hpp"
@@ -188,6 +189,15 @@ TEST_P(DynamicRangeCuda, EqualsTheReference) {
       cuda_on_cpu::set_seed(seed);
       expect_same(GetParam(), mode, wanted, 1.0, Numbers(seed++));
     }
+  }
+}
+
+/// One block, and two, do the work of many.
+TEST_P(DynamicRangeCuda, LoopsOverMoreThanItsBlocks) {
+  for (const std::int64_t blocks : {1, 2}) {
+    const FewBlocks few(blocks);
+    expect_same(GetParam(), kModes[0], Wanted::All, 1.0, Numbers(9));
+    expect_same(GetParam(), kModes[3], Wanted::All, 1.0, Numbers(10));
   }
 }
 

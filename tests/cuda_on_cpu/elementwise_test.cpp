@@ -2,6 +2,7 @@
 // random shapes, strides, alignments, kinds, formulas and granularities, and sums with ends at every kind of border.
 #include "cuda/entries.hpp"
 #include "cuda/sums.cuh"
+#include "cuda_on_cpu/few_blocks.hpp"
 #include "cuda_on_cpu/random_loops.hpp"
 #include "numerics/canonical_order.hpp"
 
@@ -144,7 +145,7 @@ TEST(QuantizeCuda, RandomCases) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", extents " + text_of(c.extent) + "formula " +
                  std::to_string(static_cast<int>(c.problem.formula)) + " element " +
                  std::to_string(static_cast<int>(c.problem.element)));
-    const FewBlocks few(seed % 4 == 0);
+    const FewBlocks few(seed % 4 == 0 ? 3 : 0);
     check_quantize(random, c);
   }
 }
@@ -195,7 +196,7 @@ TEST(QuantizeCuda, SumsOfEverySplit) {
         if (none) continue;
         SCOPED_TRACE("seed " + std::to_string(seed) + ", extents " + text_of(extent) + "segments " +
                      std::to_string(segments) + " element " + std::to_string(static_cast<int>(c.problem.element)));
-        const FewBlocks few(seed % 4 < 2);
+        const FewBlocks few(seed % 4 < 2 ? 3 : 0);
         check_quantize(random, c);
         if (reduced_count(extent, segments) <= 1) {
           c.no_workspace = true;
@@ -307,7 +308,7 @@ TEST(BinaryCuda, RandomCases) {
     Random random(seed);
     const BinaryCase c = random_binary(random, random_extents(random, seed % 20 == 0 ? 20000 : 3000));
     SCOPED_TRACE("seed " + std::to_string(seed) + ", extents " + text_of(c.extent));
-    const FewBlocks few(seed % 4 == 0);
+    const FewBlocks few(seed % 4 == 0 ? 3 : 0);
     check_binary(random, c);
   }
 }

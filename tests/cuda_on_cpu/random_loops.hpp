@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "cuda/launch.hpp"
 #include "numerics/storage.hpp"
 
 namespace planck::cuda_test {
@@ -170,15 +169,6 @@ inline int reduced_count(const Extents& extent, unsigned moves) {
   for (std::size_t d = 0; d < extent.size(); ++d) count += extent[d] != 1 && (moves >> d & 1U) == 0 ? 1 : 0;
   return count;
 }
-
-/// Kernels loop where a launch may not have as many blocks as there is work.
-struct FewBlocks {
-  explicit FewBlocks(bool few) : all(cuda::max_blocks) {
-    if (few) cuda::max_blocks = 3;
-  }
-  ~FewBlocks() { cuda::max_blocks = all; }
-  std::int64_t all;
-};
 
 /// Ends of sums at the borders of blocks, tiles and rounds, along rows and columns, cut into parts and not.
 inline const Extents kLengths[] = {{1},        {7},

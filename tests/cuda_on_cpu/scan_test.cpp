@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cuda/entries.hpp"
+#include "cuda_on_cpu/few_blocks.hpp"
 #include "cuda_on_cpu/scheduler.hpp"
 #include "scan/scan_carry.hpp"
 #include "scan/scan_scalar.hpp"
@@ -340,6 +341,7 @@ void for_each_problem(bool backward, std::span<const Place> places, const Check&
                                       << static_cast<int>(lay) << " axis " << place.axis << " shape "
                                       << testing::PrintToString(std::vector(place.shape.begin(), place.shape.end())));
       cuda_on_cpu::set_seed(seed);
+      const FewBlocks few(seed % 7 < 2 ? 1 + seed % 2 : 0);
       check(Problem{key, reverse, place.shape, place.axis, lay}, seed++);
       if (testing::Test::HasFailure()) return;
     }

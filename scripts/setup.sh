@@ -27,6 +27,8 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache libhwy-dev libexpected-dev libtbb-d
 
 # Clones share what was compiled: paths are taken from the clone's root.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+# CMake reads this one from here; as an option it would be an unknown one wherever CUDA is off.
+export CMAKE_CUDA_COMPILER_LAUNCHER=ccache
 
 # Configures a preset out of tree: configure_preset PRESET [cmake options ...]
 configure_preset() {

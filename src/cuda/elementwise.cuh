@@ -58,15 +58,12 @@ __device__ __forceinline__ void move_operands(const Job<Op>& job, int dims, std:
   }
 }
 
-/// A row of a job as one thread sees it: where its operands are, the inputs that stand still along it, and the state of
-/// their parameters.
+/// A row of a job as one thread sees it: where its operands are, and the state of parameters that stand still along it.
 template <class Op>
 struct Row {
   using C = typename Op::Compute;
-  static constexpr int kInputs = Job<Op>::kInputs;
 
   std::byte* at[Job<Op>::kOperands];
-  C still[kInputs];
   typename Op::State state;
   bool states_move;  ///< from element to element
 
@@ -79,16 +76,12 @@ struct Row {
 #pragma unroll
     for (int k = 0; k < Job<Op>::kOperands; ++k) at[k] = job.loop.operand[k].base;
     move_operands(job, job.loop.rank - 1, row, at);
-#pragma unroll
-    for (int k = 0; k < kInputs; ++k) {
-      still[k] = job.absent[k];
-      if (at[k] != nullptr && !moves(job, k)) still[k] = load_one<C>(at[k], job.kind[k]);
-    }
     C param[Op::kParams + 1];  // no array is empty
 #pragma unroll
     for (int p = 0; p < Op::kParams; ++p) {
-      param[p] = still[Op::kTensors + p];
-      states_move |= moves(job, Op::kTensors + p);
+      const int k = Op::kTensors + p;
+      param[p] = at[k] == nullptr || moves(job, k) ? job.absent[k] : load_one<C>(at[k], job.kind[k]);
+      states_move |= moves(job, k);
     }
     state = job.op.state(param);
   }
@@ -107,8 +100,9 @@ __device__ __forceinline__ void run_chunk(const Job<Op>& job, const Row<Op>& row
 #pragma unroll
   for (int k = 0; k < kInputs; ++k) {
 #pragma unroll
-    for (int i = 0; i < kN; ++i) in[k][i] = row.still[k];
-    if (Row<Op>::moves(job, k)) {
+    for (int i = 0; i < kN; ++i) in[k][i] = job.absent[k];
+    // Also what does not move, which would take registers to keep.
+    if (row.at[k] != nullptr && (k < Op::kTensors || row.states_move)) {
       const std::int64_t stride = job.inner_stride(k);
       load_chunk(in[k], row.at[k] + start * stride, stride, job.kind[k], first, last);
     }

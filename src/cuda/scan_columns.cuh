@@ -80,10 +80,10 @@ __device__ __forceinline__ void load_late_column(const ScanTask& task, const Lan
   if constexpr (Pass::kLeads) set_edge(task, at, s, e);
 }
 
-/// Lanes of up to 4096 steps, or segments of 512 of longer ones. Three blocks a multiprocessor leave 168 registers,
-/// which the gradient of LogCumsumExp needs: left to itself the compiler takes 128 and spills.
+/// Lanes of up to 4096 steps, or segments of 512 of longer ones. Two blocks a multiprocessor allow as many registers as
+/// there are: left to itself the compiler takes fewer for more blocks, and spills.
 template <class Pass>
-__global__ void __launch_bounds__(kColumnThreads, 3) scan_columns(const ScanTask task, const ScanMode mode) {
+__global__ void __launch_bounds__(kColumnThreads, 2) scan_columns(const ScanTask task, const ScanMode mode) {
   using V = typename Pass::V;
   using Math = typename Pass::Math;
   using State = typename Pass::State;
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kColumnThreads, 3) scan_columns(const ScanTask
 /// From the totals of a lane's segments to what stands before each, by a block of 64 or 512 threads for each lane. A
 /// carry may start inside a tree: then its open blocks stand for the threads before.
 template <class Pass>
-__global__ void __launch_bounds__(kTileThreads) scan_heads(const ScanTask task) {
+__global__ void __launch_bounds__(kTileThreads, 1) scan_heads(const ScanTask task) {
   using V = typename Pass::V;
   using Math = typename Pass::Math;
   using State = typename Pass::State;

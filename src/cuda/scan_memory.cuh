@@ -110,8 +110,13 @@ __device__ __forceinline__ T& staged_slot(Quad* stage, int slot) {
 /// A warp's rows: `threads` of it, a power of two, share one, and each row has eight slots for each of them.
 struct WarpRows {
   int threads;
-  std::int64_t count;  ///< steps of this thread's row from its first slot on; fewer than there are slots, or not
+  int count;  ///< steps of this thread's row from its first slot on, as far as one beyond a warp's slots
 
+  __device__ __forceinline__ WarpRows(int threads_, std::int64_t steps)
+      : threads(threads_),
+        count(static_cast<int>(steps < 0            ? 0
+                               : steps > kWarpSlots ? kWarpSlots + 1
+                                                    : steps)) {}
   __device__ __forceinline__ bool whole() const { return threads == kWarp && count >= kWarpSlots; }
 };
 
@@ -124,12 +129,12 @@ __device__ __forceinline__ void for_each_slot(const WarpRows& rows, std::byte* r
   for (int i = 0; i < kEight; ++i) {
     const int slot = lane + kWarp * i;
     std::byte* at = row;
-    std::int64_t count = rows.count;
+    int count = rows.count;
     if (rows.threads != kWarp) {  // the slot may be another row's
       const int owner = slot / kEight;
       at = reinterpret_cast<std::byte*>(
           __shfl_sync(kWholeWarp, static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(row)), owner));
-      count = __shfl_sync(kWholeWarp, static_cast<long long>(rows.count), owner);
+      count = __shfl_sync(kWholeWarp, rows.count, owner);
     }
     const int place = slot & (rows.threads * kEight - 1);
     if (place < count) body(slot, at + place * step);
@@ -182,7 +187,7 @@ __device__ __forceinline__ void load_slots(V (&value)[kEight], Quad* stage, cons
 #pragma unroll
       for (int w = 0; w < 4; ++w) word[4 * i + w] = quad.word[w];
     }
-    const std::int64_t place = (lane & (rows.threads - 1)) * kEight;
+    const int place = (lane & (rows.threads - 1)) * kEight;
 #pragma unroll
     for (int j = 0; j < kEight; ++j) {
       value[j] = place + j < rows.count ? scalar::widen<V>(detail::element_in<T>(word, j)) : V(0);

@@ -74,6 +74,7 @@ struct Lane {
   std::byte* out[Pass::kOutputs];
   std::byte* initial;
 
+  Lane() = default;  // in shared memory
   __device__ __forceinline__ Lane(const ScanTask& task, std::int64_t lane) {
 #pragma unroll
     for (int k = 0; k < Pass::kInputs; ++k) in[k] = task.operand[kScanIn + k].base;

@@ -53,10 +53,18 @@ __device__ __forceinline__ void load_late(const ScanTask& task, const Lane<Pass>
   }
 }
 
+/// Blocks of a multiprocessor that registers are kept for: left to itself the compiler wants more, and spills.
+template <class Pass>
+inline constexpr int kShortBlocks = Pass::kBackward || requires {
+  Pass::Math::kSlack;
+}
+? 2 : 3;
+
 /// Rows of up to kShortRow steps. `threads` of a warp share a row: all of them, or as many as it has eights, rounded up
 /// to a power of two.
 template <class Pass>
-__global__ void __launch_bounds__(kShortThreads) scan_short_rows(const ScanTask task, const int threads) {
+__global__ void __launch_bounds__(kShortThreads, kShortBlocks<Pass>)
+    scan_short_rows(const ScanTask task, const int threads) {
   using V = typename Pass::V;
   using Math = typename Pass::Math;
   using State = typename Pass::State;
@@ -85,7 +93,7 @@ __global__ void __launch_bounds__(kShortThreads) scan_short_rows(const ScanTask 
     V last = from_word<V>(start.value);
     for (std::int64_t s0 = 0; s0 < task.length; s0 += kWarpSlots) {
       const std::int64_t s = s0 + own * kEight;
-      const WarpRows rows{threads, active ? task.length - s0 : 0};
+      const WarpRows rows(threads, active ? task.length - s0 : 0);
       Eight<Pass> e;
       V lag{};
 #pragma unroll
@@ -226,9 +234,21 @@ __device__ __forceinline__ void save_edges(const ScanTask& task, const Lane<Pass
   }
 }
 
-/// Rows by tiles of eight steps a thread: whole ones that the block walks, or single tiles.
+/// The row that a block of threads works on, or a tile of it: the same for all threads, whose registers are few.
 template <class Pass>
-__global__ void __launch_bounds__(kTileThreads) scan_tiles(const ScanTask task, const ScanMode mode) {
+struct TileItem {
+  std::int64_t number;
+  Lane<Pass> at;
+  std::int64_t before;  ///< steps of earlier pieces
+  std::int64_t begin;
+  std::int64_t end;
+  bool any_before;  ///< whether anything stands before `begin`
+};
+
+/// Rows by tiles of eight steps a thread: whole ones that the block walks, or single tiles. One block a multiprocessor
+/// allows as many registers as there are for so many threads.
+template <class Pass>
+__global__ void __launch_bounds__(kTileThreads, 1) scan_tiles(const ScanTask task, const ScanMode mode) {
   using V = typename Pass::V;
   using Math = typename Pass::Math;
   using State = typename Pass::State;
@@ -237,53 +257,57 @@ __global__ void __launch_bounds__(kTileThreads) scan_tiles(const ScanTask task, 
   __shared__ Tree<Math> tree;
   __shared__ Levels<Math> levels;
   __shared__ TileEdges<Pass> edges;
+  __shared__ TileItem<Pass> its;
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
   const int warp = thread / kWarp;
   Quad* const stage = staging + warp * kStageQuads;
   const std::int64_t tile = std::int64_t{kEight} * threads;
-  const std::int64_t items = mode == ScanMode::Whole ? task.lanes : task.lanes * task.segments;
   const TreeStart tree_start{};
-  for (std::int64_t item = blockIdx.x; item < items; item += gridDim.x) {
-    const std::int64_t lane = mode == ScanMode::Whole ? item : item / task.segments;
-    const std::int64_t segment = mode == ScanMode::Whole ? 0 : item - lane * task.segments;
-    const Lane<Pass> at(task, lane);
-    // A cut row's carry may be overwritten by now.
-    const std::int64_t before =
-        mode == ScanMode::Finish ? task.lane_words[lane * kLaneWords] : LaneStart(task, lane).before;
-    const std::int64_t blocks = before / kTile + segment;
-    bool any_before = mode != ScanMode::Totals && blocks > 0;
+  for (std::int64_t item = blockIdx.x; item < (mode == ScanMode::Whole ? task.lanes : task.lanes * task.segments);
+       item += gridDim.x) {
     if (thread == 0) {
+      const std::int64_t lane = mode == ScanMode::Whole ? item : item / task.segments;
+      const std::int64_t segment = mode == ScanMode::Whole ? 0 : item - lane * task.segments;
+      its.number = item;
+      its.at = Lane<Pass>(task, lane);
+      // A cut row's carry may be overwritten by now.
+      its.before = mode == ScanMode::Finish ? task.lane_words[lane * kLaneWords] : LaneStart(task, lane).before;
+      its.begin = segment * kTile;
+      its.end = mode == ScanMode::Whole || its.begin + kTile > task.length ? task.length : its.begin + kTile;
+      const std::int64_t blocks = its.before / kTile + segment;
+      its.any_before = mode != ScanMode::Totals && blocks > 0;
       if (mode == ScanMode::Whole) {
         const LaneStart start(task, lane);
         levels.take(start, kTileLevel);
-        if (any_before) tree.before = levels.before(kTileLevel, blocks).state;
+        if (its.any_before) tree.before = levels.before(kTileLevel, blocks).state;
         edges.value[0] = from_word<V>(start.value);
       } else if (mode == ScanMode::Finish) {
-        if (any_before) tree.before = load_state<State>(task.states + item * kParts);
+        if (its.any_before) tree.before = load_state<State>(task.states + item * kParts);
         if (task.value == ScanValue::Exclusive) {
           edges.value[0] = from_word<V>(segment == 0 ? task.lane_words[lane * kLaneWords + 1]
                                                      : task.ends[(item - 1) * kTileLevel * kParts]);
         }
       }
     }
-    const std::int64_t begin = segment * kTile;
-    const std::int64_t end = mode == ScanMode::Whole || begin + kTile > task.length ? task.length : begin + kTile;
-    for (std::int64_t s0 = begin; s0 < end; s0 += tile) {
+    __syncthreads();
+    for (std::int64_t s0 = its.begin; s0 < its.end; s0 += tile) {
+      const bool any_before = its.any_before || s0 > its.begin;
       const std::int64_t s = s0 + thread * kEight;
-      const WarpRows rows{kWarp, task.length - (s0 + warp * kWarpSlots)};
+      const WarpRows rows(kWarp, task.length - (s0 + warp * kWarpSlots));
       Eight<Pass> e;
-      const V lag = load_tile(task, at, stage, rows, s, mode, item, edges, static_cast<int>(s0 / tile & 1), e);
-      const V next = element_after(task, at, s, mode, item);
-      fold_eight(task, at, s, before, lag, e);
+      const V lag =
+          load_tile(task, its.at, stage, rows, s, mode, its.number, edges, static_cast<int>(s0 / tile & 1), e);
+      const V next = element_after(task, its.at, s, mode, its.number);
+      fold_eight(task, its.at, s, its.before, lag, e);
       scan_tree(tree, e.state[kEight - 1], any_before, tree_start, [](int, int, const State& total) { return total; });
       if (mode == ScanMode::Totals) {
         if (thread == 0) {
-          store_state(task.states + item * kParts, tree.total);
-          save_edges(task, at, item, begin, end);
+          store_state(task.states + its.number * kParts, tree.total);
+          save_edges(task, its.at, its.number, its.begin, its.end);
         }
         if (task.value == ScanValue::Exclusive && thread == threads - 1) {
-          std::int64_t* const ends = task.ends + item * kTileLevel * kParts;
+          std::int64_t* const ends = task.ends + its.number * kTileLevel * kParts;
           store_state(ends, e.state[kEight - 1]);
           store_state(ends + kParts, tree.one[spread(thread)]);
           store_state(ends + 2 * kParts, tree.two[spread(thread / kEight)]);
@@ -294,8 +318,8 @@ __global__ void __launch_bounds__(kTileThreads) scan_tiles(const ScanTask task, 
       const Open<Math> sum = before_thread(tree, any_before, tree_start);
       join_eight<Pass>(sum, e);
       const std::int64_t row_step = s0 + warp * kWarpSlots;
-      load_late(task, at, stage, rows, row_step, s, next, e);
-      store_values(task, at, stage, rows, row_step, s, e, sum, [&](V ended) {
+      load_late(task, its.at, stage, rows, row_step, s, next, e);
+      store_values(task, its.at, stage, rows, row_step, s, e, sum, [&](V ended) {
         V first = __shfl_up_sync(kWholeWarp, ended, 1);
         if (thread % kWarp == kWarp - 1) edges.value[warp + 1] = ended;
         __syncthreads();
@@ -303,20 +327,17 @@ __global__ void __launch_bounds__(kTileThreads) scan_tiles(const ScanTask task, 
         if (thread == 0) edges.value[0] = edges.value[threads / kWarp];  // nobody else reads the first
         return first;
       });
-      if (mode == ScanMode::Whole && tile == kTile && s0 + kTile <= task.length) {
-        if (thread == 0) {
-          const std::int64_t done = before / kTile + s0 / kTile;
-          levels.push(kTileLevel, done, tree.total);
-          tree.before = levels.before(kTileLevel, done + 1).state;
-        }
-        any_before = true;
+      if (mode == ScanMode::Whole && tile == kTile && s0 + kTile <= task.length && thread == 0) {
+        const std::int64_t done = its.before / kTile + s0 / kTile;
+        levels.push(kTileLevel, done, tree.total);
+        tree.before = levels.before(kTileLevel, done + 1).state;
       }
     }
     if (mode == ScanMode::Whole && task.operand[kScanCarryOut].base != nullptr && thread == 0) {
-      std::byte* const carry_out = lane_of(task, kScanCarryOut, lane);
+      std::byte* const carry_out = lane_of(task, kScanCarryOut, item);
       const std::int64_t step = task.operand[kScanCarryOut].step;
-      const LaneStart start(task, lane);  // again, for fewer registers on the way
-      levels.give(carry_out, step, kTileLevel, (before + task.length) / kTile);
+      const LaneStart start(task, item);  // again, for fewer registers on the way
+      levels.give(carry_out, step, kTileLevel, (its.before + task.length) / kTile);
       start.store(task, carry_out, step, to_word(rounded(task.operand[kScanOut].element, edges.value[0])));
     }
     __syncthreads();

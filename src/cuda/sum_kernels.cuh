@@ -154,6 +154,29 @@ PLANCK_HOST_DEVICE inline std::int64_t pieces_of(std::int64_t length, int level,
   return ((closed || length == 0 ? length : length - 1) >> (3 * level)) + 1;
 }
 
+/// The sums that a block of threads works on, or a tile of one: the same for all threads, whose registers are few.
+struct SumItem {
+  std::int64_t first_site;
+  std::int64_t tiles;  ///< of a sum
+  std::int64_t first_tile;
+  std::int64_t end_tile;
+  int groups;  ///< of 64 terms, of 512 terms: of a sum's threads
+  int larger;
+  bool any;  ///< false: nothing is left to do
+
+  __device__ __forceinline__ SumItem(const SumSpec& spec, int slots, std::int64_t item)
+      : tiles(pieces_of(spec.length, kRowLevel, spec.closed)),
+        groups(spec.threads / 8),
+        larger((spec.threads / 8 + 7) / 8) {
+    const bool split = spec.parts != nullptr;
+    any = item < (split ? spec.sites * tiles : (spec.sites + slots - 1) / slots);
+    first_site = split ? item / tiles : item * slots;
+    first_tile = split ? item - first_site * tiles : 0;
+    end_tile = split ? first_tile + 1 : tiles;
+  }
+  SumItem() = default;  // in shared memory
+};
+
 template <class Op>
 __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> job) {
   constexpr int kOut = Op::kOutputs;
@@ -162,6 +185,7 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
   __shared__ double larger[kOut][kGroups];   // of 512
   __shared__ double open[kOut][3][kGroups];  // each sum's E0, E1, E2
   __shared__ double above[kOut][numerics::kMaxLevels - kRowLevel + 1];
+  __shared__ SumItem its;
   const SumSpec& spec = job.spec;
   const int thread = static_cast<int>(threadIdx.x);
   const int slots = kSumRowThreads / spec.threads;
@@ -170,26 +194,21 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
   const int width = spec.threads < 8 ? spec.threads : 8;
   const int within = lane & (width - 1);
   const int group = lane / 8;
-  const int groups_per_sum = spec.threads / 8;
-  const int larger_per_sum = (groups_per_sum + 7) / 8;
   const bool split = spec.parts != nullptr;
-  const std::int64_t tiles = pieces_of(spec.length, kRowLevel, spec.closed);
-  const std::int64_t items = split ? spec.sites * tiles : (spec.sites + slots - 1) / slots;
-  for (std::int64_t item = blockIdx.x; item < items; item += gridDim.x) {
-    const std::int64_t first_site = split ? item / tiles : item * slots;
-    const std::int64_t site = first_site + slot;
-    const bool live = slot < slots && site < spec.sites;
-    const Row<Op> row(job.job, live ? site : 0);
-    const std::int64_t first_tile = split ? item - first_site * tiles : 0;
-    const std::int64_t end_tile = split ? first_tile + 1 : tiles;
-    for (std::int64_t tile = first_tile; tile < end_tile; ++tile) {
+  for (std::int64_t item = blockIdx.x;; item += gridDim.x) {
+    if (thread == 0) its = SumItem(spec, slots, item);
+    __syncthreads();
+    if (!its.any) return;
+    const bool live = slot < slots && its.first_site + slot < spec.sites;
+    const Row<Op> row(job.job, live ? its.first_site + slot : 0);
+    for (std::int64_t tile = its.first_tile; tile < its.end_tile; ++tile) {
       const std::int64_t start = tile * numerics::block_size(kRowLevel);
-      const bool last = tile + 1 == tiles;
+      const bool last = tile + 1 == its.tiles;
       const std::int64_t terms = last ? spec.length - start : numerics::block_size(kRowLevel);
-      const PieceEnd end(terms, last, spec.closed, kSumRowThreads);
       const std::int64_t left = terms - 8 * lane;
       double own[kOut] = {};
       if (live && left > 0) fold_block(job, row, start + 8 * lane, left < 8 ? static_cast<int>(left) : 8, own);
+      const PieceEnd end(terms, last, spec.closed, kSumRowThreads);
 
       // Eight neighbouring threads: whole groups of 64 add up, the end's own group gives E1 and E0.
       const int limit = end.whole - 8 * group;
@@ -209,7 +228,7 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
           PartSum sum;
           sum.add(end.blocks(1) > 0, total);
           sum.add(end.has_open, open_block);
-          finish_sum(job, site, o, sum);
+          finish_sum(job, its.first_site + slot, o, sum);
         } else if (limit >= 8) {
           groups[o][thread / 8] = total;
         } else if (limit >= 0) {
@@ -221,15 +240,15 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
       __syncthreads();
 
       const int whole_groups = end.whole / 8;
-      if (thread < slots * larger_per_sum) {
-        const int of = thread / larger_per_sum;
-        const int begin = 8 * (thread - of * larger_per_sum);
+      if (thread < slots * its.larger) {
+        const int of = thread / its.larger;
+        const int begin = 8 * (thread - of * its.larger);
         const int count = whole_groups - begin < 8 ? whole_groups - begin : 8;
         if (count > 0) {
 #pragma unroll
           for (int o = 0; o < kOut; ++o) {
             if (!sums_output<Op>(spec, o)) continue;
-            const double* from = &groups[o][of * groups_per_sum + begin];
+            const double* from = &groups[o][of * its.groups + begin];
             double total = from[0];
             for (int k = 1; k < count; ++k) total += from[k];
             (count == 8 ? larger[o][thread] : open[o][2][of]) = total;
@@ -238,13 +257,13 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
       }
       __syncthreads();
 
-      if (thread < slots && first_site + thread < spec.sites) {
-        const std::int64_t at = first_site + thread;
+      if (thread < slots && its.first_site + thread < spec.sites) {
+        const std::int64_t at = its.first_site + thread;
 #pragma unroll
         for (int o = 0; o < kOut; ++o) {
           if (!sums_output<Op>(spec, o)) continue;
-          double e3 = larger[o][thread * larger_per_sum];
-          for (int k = 1; k < end.whole / 64; ++k) e3 += larger[o][thread * larger_per_sum + k];
+          double e3 = larger[o][thread * its.larger];
+          for (int k = 1; k < end.whole / 64; ++k) e3 += larger[o][thread * its.larger + k];
           if (!last) {
             if (split) {
               *spec.part_at(o, tile, at) = e3;
@@ -267,16 +286,13 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
       }
       __syncthreads();
     }
+    __syncthreads();  // before `its` becomes another
   }
 }
 
-/// Blocks of a multiprocessor that registers are kept for: f64 needs more of them than half of all.
-template <class C>
-inline constexpr int kColumnBlocks = sizeof(C) == 8 ? 1 : 2;
-
+/// One block a multiprocessor allows as many registers as there are: with two some spill.
 template <class Op>
-__global__ void __launch_bounds__(kSumColumnThreads, kColumnBlocks<typename Op::Compute>)
-    sum_columns(const SumJob<Op> job) {
+__global__ void __launch_bounds__(kSumColumnThreads, 1) sum_columns(const SumJob<Op> job) {
   constexpr int kOut = Op::kOutputs;
   constexpr int kWalkers = 8;
   constexpr int kLongColumns = kSumColumnThreads / kWalkers;  // sums of several rounds have all walkers

@@ -158,6 +158,7 @@ template <class Pass>
 struct TileEdges {
   using V = typename Pass::V;
   V value[kTileThreads / kWarp + 1];  ///< exclusive values of the warps' first steps
+  V next[kTileThreads / kWarp];       ///< the lead input's elements after the warps' last steps
   /// Inputs' last elements of the tile before, while those of this one are put beside them.
   V raw[2][kScanInputs];
 };
@@ -211,7 +212,7 @@ __device__ __forceinline__ typename Pass::V element_after(const ScanTask& task, 
   using V = typename Pass::V;
   if constexpr (Pass::kLeads) {
     const bool wanted = mode != ScanMode::Totals && at.in[kLeadInput] != nullptr;
-    if (!wanted || threadIdx.x % kWarp != kWarp - 1 || s + kEight >= task.length) return {};
+    if (!wanted || s + kEight >= task.length) return {};
     if (threadIdx.x == blockDim.x - 1 && mode == ScanMode::Finish) {
       return from_word<V>(task.edges[(state + 1) * kScanInputs + kLeadInput]);
     }
@@ -298,7 +299,9 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_tiles(const ScanTask tas
       Eight<Pass> e;
       const V lag =
           load_tile(task, its.at, stage, rows, s, mode, its.number, edges, static_cast<int>(s0 / tile & 1), e);
-      const V next = element_after(task, its.at, s, mode, its.number);
+      if (Pass::kLeads && thread % kWarp == kWarp - 1) {
+        edges.next[warp] = element_after(task, its.at, s, mode, its.number);
+      }
       fold_eight(task, its.at, s, its.before, lag, e);
       scan_tree(tree, e.state[kEight - 1], any_before, tree_start, [](int, int, const State& total) { return total; });
       if (mode == ScanMode::Totals) {
@@ -318,7 +321,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_tiles(const ScanTask tas
       const Open<Math> sum = before_thread(tree, any_before, tree_start);
       join_eight<Pass>(sum, e);
       const std::int64_t row_step = s0 + warp * kWarpSlots;
-      load_late(task, its.at, stage, rows, row_step, s, next, e);
+      load_late(task, its.at, stage, rows, row_step, s, edges.next[warp], e);
       store_values(task, its.at, stage, rows, row_step, s, e, sum, [&](V ended) {
         V first = __shfl_up_sync(kWholeWarp, ended, 1);
         if (thread % kWarp == kWarp - 1) edges.value[warp + 1] = ended;

@@ -123,8 +123,8 @@ PLANCK_HOST_DEVICE constexpr std::int64_t chunk_alignment(std::int64_t element_b
   return N * element_bytes < 16 ? N * element_bytes : 16;
 }
 
-/// value[i] = the element at + i * stride for the places first <= i < last of a chunk; the others are left alone. A
-/// chunk that is whole, without gaps and aligned is loaded in vectors.
+/// value[i] = the element at + i * stride for the places first <= i < last of a chunk; the others are left alone, or
+/// are those of stride 0 too. A chunk that is whole, without gaps and aligned is loaded in vectors.
 template <int N, class V>
 __device__ __forceinline__ void load_chunk(V (&value)[N], const std::byte* at, std::int64_t stride, ElementKind kind,
                                            int first = 0, int last = N) {
@@ -141,6 +141,10 @@ __device__ __forceinline__ void load_chunk(V (&value)[N], const std::byte* at, s
       }
 #pragma unroll
       for (int i = 0; i < N; ++i) value[i] = scalar::widen<V>(detail::element_in<T>(word, i));
+    } else if (stride == 0) {
+      const V same = scalar::widen<V>(*reinterpret_cast<const T*>(at));
+#pragma unroll
+      for (int i = 0; i < N; ++i) value[i] = same;
     } else {
 #pragma unroll
       for (int i = 0; i < N; ++i) {

@@ -194,7 +194,7 @@ struct Scatter {
   std::int64_t inner_tiles;   ///< of a row of tiles; 0: elements in order
   std::int64_t second_tiles;  ///< along the second last dimension
 };
-inline constexpr int kTile = 32;
+inline constexpr int kTransposeTile = 32;
 
 template <class Op>
 __device__ __forceinline__ void run_element(const Job<Op>& job, std::byte* const (&at)[Job<Op>::kOperands]) {
@@ -234,8 +234,8 @@ __global__ void __launch_bounds__(kElementwiseThreads, 2)
     if (tiled) {
       const std::int64_t tile = item / scatter.inner_tiles;
       index = tile / scatter.second_tiles;
-      i = (item - tile * scatter.inner_tiles) * kTile + threadIdx.x % kTile;
-      j = (tile - index * scatter.second_tiles) * kTile + threadIdx.x / kTile;
+      i = (item - tile * scatter.inner_tiles) * kTransposeTile + threadIdx.x % kTransposeTile;
+      j = (tile - index * scatter.second_tiles) * kTransposeTile + threadIdx.x / kTransposeTile;
       if (i >= job.loop.extent[rank - 1]) continue;
     } else if (index >= scatter.count) {
       continue;
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(kElementwiseThreads, 2)
       continue;
     }
     const std::int64_t left = job.loop.extent[rank - 2] - j;
-    for (int step = 0; step < kTile && step < left; step += kElementwiseThreads / kTile) {
+    for (int step = 0; step < kTransposeTile && step < left; step += kElementwiseThreads / kTransposeTile) {
       std::byte* at[kOperands];
 #pragma unroll
       for (int k = 0; k < kOperands; ++k) {
@@ -328,11 +328,11 @@ core::Status run_scattered(const core::DeviceRun& run, Job<Op> job, std::int64_t
   std::int64_t blocks = (count + kElementwiseThreads - 1) / kElementwiseThreads;
   const int dim = transposed_dim(job);
   const std::int64_t inner = loop.extent[loop.rank - 1];
-  if (dim >= 0 && inner >= kTile / 2 && loop.extent[dim] >= 4) {
+  if (dim >= 0 && inner >= kTransposeTile / 2 && loop.extent[dim] >= 4) {
     const std::int64_t second = loop.extent[dim];
     loop.move_dim(dim, loop.rank - 2);
-    scatter.inner_tiles = (inner + kTile - 1) / kTile;
-    scatter.second_tiles = (second + kTile - 1) / kTile;
+    scatter.inner_tiles = (inner + kTransposeTile - 1) / kTransposeTile;
+    scatter.second_tiles = (second + kTransposeTile - 1) / kTransposeTile;
     blocks = count / inner / second * scatter.inner_tiles * scatter.second_tiles;
     scatter.count = blocks;
   }

@@ -55,10 +55,11 @@ __device__ __forceinline__ void load_late(const ScanTask& task, const Lane<Pass>
 
 /// Blocks of a multiprocessor that registers are kept for: left to itself the compiler wants more, and spills.
 template <class Pass>
-inline constexpr int kShortBlocks = Pass::kBackward || requires {
+inline constexpr bool kHasExponentials = requires {
   Pass::Math::kSlack;
-}
-? 2 : 3;
+};
+template <class Pass>
+inline constexpr int kShortBlocks = Pass::kBackward || kHasExponentials<Pass> ? 2 : 3;
 
 /// Rows of up to kShortRow steps. `threads` of a warp share a row: all of them, or as many as it has eights, rounded up
 /// to a power of two.
@@ -157,8 +158,8 @@ __global__ void __launch_bounds__(kShortThreads, kShortBlocks<Pass>)
 template <class Pass>
 struct TileEdges {
   using V = typename Pass::V;
-  V value[kTileThreads / kWarp + 1];  ///< exclusive values of the warps' first steps
-  V next[kTileThreads / kWarp];       ///< the lead input's elements after the warps' last steps
+  V value[kTileThreads / kWarp + 1];                ///< exclusive values of the warps' first steps
+  V next[Pass::kLeads ? kTileThreads / kWarp : 1];  ///< the lead input's elements after the warps' last steps
   /// Inputs' last elements of the tile before, while those of this one are put beside them.
   V raw[2][kScanInputs];
 };
@@ -204,22 +205,17 @@ __device__ __forceinline__ typename Pass::V load_tile(const ScanTask& task, cons
   return lag;
 }
 
-/// The lead input's element after a warp's last slot, for that slot's thread: another warp's, which may overwrite it
-/// after the barrier.
+/// The lead input's element after a warp's last slot, asked for by that slot's thread: another warp's, which may
+/// overwrite it after the barrier.
 template <class Pass>
 __device__ __forceinline__ typename Pass::V element_after(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
                                                           ScanMode mode, std::int64_t state) {
-  using V = typename Pass::V;
-  if constexpr (Pass::kLeads) {
-    const bool wanted = mode != ScanMode::Totals && at.in[kLeadInput] != nullptr;
-    if (!wanted || s + kEight >= task.length) return {};
-    if (threadIdx.x == blockDim.x - 1 && mode == ScanMode::Finish) {
-      return from_word<V>(task.edges[(state + 1) * kScanInputs + kLeadInput]);
-    }
-    return load_input(task, at, kLeadInput, s + kEight);
-  } else {
-    return {};
+  const bool wanted = mode != ScanMode::Totals && at.in[kLeadInput] != nullptr;
+  if (!wanted || s + kEight >= task.length) return {};
+  if (threadIdx.x == blockDim.x - 1 && mode == ScanMode::Finish) {
+    return from_word<typename Pass::V>(task.edges[(state + 1) * kScanInputs + kLeadInput]);
   }
+  return load_input(task, at, kLeadInput, s + kEight);
 }
 
 /// What neighbouring segments read of this one.
@@ -299,8 +295,8 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_tiles(const ScanTask tas
       Eight<Pass> e;
       const V lag =
           load_tile(task, its.at, stage, rows, s, mode, its.number, edges, static_cast<int>(s0 / tile & 1), e);
-      if (Pass::kLeads && thread % kWarp == kWarp - 1) {
-        edges.next[warp] = element_after(task, its.at, s, mode, its.number);
+      if constexpr (Pass::kLeads) {
+        if (thread % kWarp == kWarp - 1) edges.next[warp] = element_after(task, its.at, s, mode, its.number);
       }
       fold_eight(task, its.at, s, its.before, lag, e);
       scan_tree(tree, e.state[kEight - 1], any_before, tree_start, [](int, int, const State& total) { return total; });
@@ -321,7 +317,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_tiles(const ScanTask tas
       const Open<Math> sum = before_thread(tree, any_before, tree_start);
       join_eight<Pass>(sum, e);
       const std::int64_t row_step = s0 + warp * kWarpSlots;
-      load_late(task, its.at, stage, rows, row_step, s, edges.next[warp], e);
+      load_late(task, its.at, stage, rows, row_step, s, edges.next[Pass::kLeads ? warp : 0], e);
       store_values(task, its.at, stage, rows, row_step, s, e, sum, [&](V ended) {
         V first = __shfl_up_sync(kWholeWarp, ended, 1);
         if (thread % kWarp == kWarp - 1) edges.value[warp + 1] = ended;

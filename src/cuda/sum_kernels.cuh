@@ -160,14 +160,14 @@ struct SumItem {
   std::int64_t tiles;  ///< of a sum
   std::int64_t first_tile;
   std::int64_t end_tile;
-  int groups;  ///< of 64 terms, of 512 terms: of a sum's threads
-  int larger;
-  bool any;  ///< false: nothing is left to do
+  int groups_per_sum;  ///< of 64 terms
+  int larger_per_sum;  ///< of 512
+  bool any;            ///< false: nothing is left to do
 
   __device__ __forceinline__ SumItem(const SumSpec& spec, int slots, std::int64_t item)
       : tiles(pieces_of(spec.length, kRowLevel, spec.closed)),
-        groups(spec.threads / 8),
-        larger((spec.threads / 8 + 7) / 8) {
+        groups_per_sum(spec.threads / 8),
+        larger_per_sum((spec.threads / 8 + 7) / 8) {
     const bool split = spec.parts != nullptr;
     any = item < (split ? spec.sites * tiles : (spec.sites + slots - 1) / slots);
     first_site = split ? item / tiles : item * slots;
@@ -240,15 +240,15 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
       __syncthreads();
 
       const int whole_groups = end.whole / 8;
-      if (thread < slots * its.larger) {
-        const int of = thread / its.larger;
-        const int begin = 8 * (thread - of * its.larger);
+      if (thread < slots * its.larger_per_sum) {
+        const int of = thread / its.larger_per_sum;
+        const int begin = 8 * (thread - of * its.larger_per_sum);
         const int count = whole_groups - begin < 8 ? whole_groups - begin : 8;
         if (count > 0) {
 #pragma unroll
           for (int o = 0; o < kOut; ++o) {
             if (!sums_output<Op>(spec, o)) continue;
-            const double* from = &groups[o][of * its.groups + begin];
+            const double* from = &groups[o][of * its.groups_per_sum + begin];
             double total = from[0];
             for (int k = 1; k < count; ++k) total += from[k];
             (count == 8 ? larger[o][thread] : open[o][2][of]) = total;
@@ -262,8 +262,8 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
 #pragma unroll
         for (int o = 0; o < kOut; ++o) {
           if (!sums_output<Op>(spec, o)) continue;
-          double e3 = larger[o][thread * its.larger];
-          for (int k = 1; k < end.whole / 64; ++k) e3 += larger[o][thread * its.larger + k];
+          double e3 = larger[o][thread * its.larger_per_sum];
+          for (int k = 1; k < end.whole / 64; ++k) e3 += larger[o][thread * its.larger_per_sum + k];
           if (!last) {
             if (split) {
               *spec.part_at(o, tile, at) = e3;
@@ -286,7 +286,7 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
       }
       __syncthreads();
     }
-    __syncthreads();  // before `its` becomes another
+    __syncthreads();  // all have seen that the tiles are done before `its` becomes another
   }
 }
 

@@ -2,6 +2,8 @@
 // plan belongs to its device.
 #include <gtest/gtest.h>
 
+#include "cuda_on_cpu/few_blocks.hpp"
+#include "support/parity.hpp"
 #include "support/scan_pieces.hpp"
 
 namespace planck::test {
@@ -50,6 +52,32 @@ TEST(CudaContract, CarriesGoToAndFroBetweenDevices) {
     }
     EXPECT_EQ(words[0].packed(), words[1].packed());
   }
+}
+
+/// Rows and tiles one after the other, in memory that they share: small enough for the thread sanitizer.
+TEST(CudaContract, OneBlockDoesTheWorkOfMany) {
+  const std::string_view names[] = {
+      "Cumsum_f32",
+      "LogCumsumExp_f32",
+      "LinearRecurrenceBackward_f32",
+      "CummaxBackward_f32",
+      "DynamicRange_f32",
+      "LerpBackward_f32_tensor_weight_summed",
+      "FakeQuantizeBackward_f32_segments_summed",
+  };
+  const FewBlocks few(1);
+  std::size_t found = 0;
+  for (const cpu::KernelRow& row : kernel_list()) {
+    if (std::find(std::begin(names), std::end(names), name_of(row)) == std::end(names)) continue;
+    ++found;
+    for (const Shape& shape : {Shape{2, 1030}, Shape{4100}}) {
+      SCOPED_TRACE(testing::Message() << name_of(row) << " of " << shape[0] << " rows or elements");
+      for_each_trial(row, shape, std::span(kScenarios).first(1),
+                     [&](const Trial& trial) { ASSERT_TRUE(trial.arrangement.run(trial.problem.plan(kCuda, {}))); });
+      if (HasFailure()) return;
+    }
+  }
+  EXPECT_EQ(found, std::size(names));
 }
 
 TEST(CudaContract, SkusNameTheArchitectureAndTheKernels) {

@@ -377,6 +377,7 @@ TEST(CudaScan, WalkedRows) {
       SCOPED_TRACE(testing::Message() << "backward " << backward << " kind " << static_cast<int>(key.kind)
                                       << " element " << to_string(key.element) << " exclusive " << key.exclusive);
       const Problem p{key, seed % 3 == 0, place.shape, place.axis, Lay::Packed};
+      const FewBlocks few(seed % 4 < 2 ? 3 : 0);
       backward ? check_backward(p, seed, static_cast<int>(seed % 3)) : check_forward(p, seed, true);
       if (HasFailure()) return;
     }
@@ -479,6 +480,7 @@ TEST(CudaScan, PieceByPiece) {
                                     << " axis " << place.axis << " seed " << seed);
     std::span<const std::int64_t> pieces = seed % 2 == 0 ? std::span<const std::int64_t>(lengths) : others;
     if (key.initial) pieces = whole;  // an initial state is the first piece's
+    const FewBlocks few(seed % 4 < 2 ? 1 : 0);
     check_pieces(key, reverse, place.shape, place.axis, pieces, seed, seed % 5 < 2);
     ++seed;
     if (HasFailure()) return;
@@ -488,6 +490,7 @@ TEST(CudaScan, PieceByPiece) {
 /// Rows that are walked carry in and out too.
 TEST(CudaScan, WalkedPieces) {
   const std::int64_t lengths[] = {8192, 4096, 40};
+  const FewBlocks few(7);
   check_pieces({.kind = ScanKind::Cumsum, .element = ElementKind::F16, .exclusive = true}, true, {260, 0}, 1, lengths,
                1, true);
   check_pieces({.kind = ScanKind::Cummax, .element = ElementKind::F32, .indices = ElementKind::S64}, false, {256, 0}, 1,

@@ -115,6 +115,7 @@ def inspect(inputs: _Paths, *, header_only: bool = False, threads: int | None = 
 def compare(a: _Path, b: _Path, *, threads: int | None = None) -> dict[str, Any]:
     """How far the tensors of `b` are from those of `a`: largest and mean error, signal-to-noise ratio, cosine.
 
-    Codes are restored first, so that a checkpoint can be compared with its quantised form.
+    Codes are restored first, so that a checkpoint can be compared with its quantised form. Totals are those of tensors
+    that both have in floats.
     """
     return _run("compare", [*_paths([a, b]), *_options(threads=threads)])

@@ -15,6 +15,8 @@ inline constexpr std::int64_t kMaxBlocks = (std::int64_t{1} << 31) - 1;
 #if defined(PLANCK_CUDA_ON_CPU)
 /// Tests allow fewer, so that kernels have to loop.
 inline std::int64_t max_blocks = kMaxBlocks;
+/// And look where the last kernel went.
+inline void* last_stream = nullptr;
 #else
 inline constexpr std::int64_t max_blocks = kMaxBlocks;
 #endif
@@ -27,6 +29,7 @@ core::Status launch(const core::DeviceRun& run, std::int64_t blocks, int threads
   if (blocks <= 0) return {};
   const auto grid = static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 #if defined(PLANCK_CUDA_ON_CPU)
+  last_stream = run.stream;
   const int code = cuda_on_cpu::launch(dim3(grid), dim3(static_cast<unsigned>(threads)),
                                        [&] { kernel(static_cast<Params>(args)...); });
 #else

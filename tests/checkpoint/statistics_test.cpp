@@ -45,6 +45,46 @@ TEST(Statistics, ErrorsOfKnownVectors) {
   EXPECT_TRUE(std::isinf(errors_of(std::span<const float>(x), std::span<const float>(x)).snr_db()));
 }
 
+/// Vectors and tails of every length: each number once in each lane.
+template <class T>
+void sums_are_those_of_plain_loops() {
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  for (std::size_t n = 0; n < 40; ++n) {
+    std::vector<T> x(n), y(n);
+    ErrorSums expected;
+    RangeSums range;
+    for (std::size_t i = 0; i < n; ++i) {
+      x[i] = static_cast<T>(normal(random));
+      y[i] = static_cast<T>(normal(random));
+      const double a = x[i], b = y[i];
+      expected.max_error = std::max(expected.max_error, std::fabs(b - a));
+      expected.error += std::fabs(b - a);
+      expected.error_squared += (b - a) * (b - a);
+      expected.x_squared += a * a;
+      expected.y_squared += b * b;
+      expected.product += a * b;
+      range.min = std::min(range.min, a);
+      range.max = std::max(range.max, a);
+    }
+    const ErrorSums sums = errors_of(std::span<const T>(x), std::span<const T>(y));
+    EXPECT_EQ(sums.count, static_cast<std::int64_t>(n));
+    EXPECT_EQ(sums.max_error, expected.max_error) << n;
+    EXPECT_NEAR(sums.error, expected.error, 1e-12) << n;
+    EXPECT_NEAR(sums.error_squared, expected.error_squared, 1e-12) << n;
+    EXPECT_NEAR(sums.x_squared, expected.x_squared, 1e-12) << n;
+    EXPECT_NEAR(sums.y_squared, expected.y_squared, 1e-12) << n;
+    EXPECT_NEAR(sums.product, expected.product, 1e-12) << n;
+    EXPECT_EQ(range_of(std::span<const T>(x)).min, range.min) << n;
+    EXPECT_EQ(range_of(std::span<const T>(x)).max, range.max) << n;
+  }
+}
+
+TEST(Statistics, SumsAreThoseOfPlainLoops) {
+  sums_are_those_of_plain_loops<float>();
+  sums_are_those_of_plain_loops<double>();
+}
+
 TEST(Statistics, NonFiniteElementsAreCountedWhereverTheyAre) {
   const float nan = std::nanf("");
   const float inf = std::numeric_limits<float>::infinity();

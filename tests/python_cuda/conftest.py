@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 
+import pytest
 import torch_stand_in
 
 torch_stand_in.install()
@@ -16,4 +17,11 @@ _spec.loader.exec_module(sys.modules["planck._core"])
 # The package is not installed, so nobody knows its version.
 importlib.metadata.version = lambda name: "0"
 # Loading is enough: the library makes itself known.
-ctypes.CDLL(os.environ["PLANCK_CUDA_LIBRARY"])
+_library = ctypes.CDLL(os.environ["PLANCK_CUDA_LIBRARY"])
+
+
+@pytest.fixture
+def last_stream():
+    """Asks the harness for the stream of the last launch."""
+    _library.cuda_on_cpu_last_stream.restype = ctypes.c_void_p
+    return _library.cuda_on_cpu_last_stream

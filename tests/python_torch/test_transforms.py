@@ -168,6 +168,24 @@ def test_dispatch_modes_see_the_operation(problem):
     assert [s.split(".")[0] for s in seen].count("planck") == 1
 
 
+def test_numbers_become_tensors_on_the_input_s_device():
+    """Scales and zero points beside a CUDA tensor must not stay on the CPU; the meta device shows where they go."""
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if str(function).startswith("planck"):
+                seen.extend(a.device.type for a in args if isinstance(a, torch.Tensor))
+            return function(*args, **(kwargs or {}))
+
+    x, q = torch.ones(4, device="meta"), torch.ones(4, dtype=torch.int8, device="meta")
+    with Watch():
+        pt.quantize(x, 0.5, 1)
+        pt.fake_quantize(x, 0.5)
+        pt.dequantize(q, 0.5, 1)
+    assert seen == ["meta"] * 9
+
+
 def test_function_modes_see_the_operation():
     seen = []
 

@@ -1,6 +1,6 @@
 """Every operation as `torch.ops.planck.*`: what torch.compile, export and tensor subclasses see.
 
-The implementations run on real CPU tensors, below autograd. Each has a fake that says what comes out, and gradients are
+The implementations run on real tensors, below autograd. Each has a fake that says what comes out, and gradients are
 operations of their own. `_functions.py` puts the quick path of eager mode in front of them.
 """
 

@@ -1,10 +1,14 @@
 """planck quantize and dequantize: values, formats, the same bits everywhere."""
 
 import json
+import os
+import pty
+import re
+import subprocess
 
 import numpy as np
 import pytest
-from program import load, matrix, planck, planck_json, small_model, tree
+from program import PROGRAM, load, matrix, planck, planck_json, small_model, tree
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -270,3 +274,18 @@ def test_nan_and_infinities_are_not_lost(tmp_path, bad, scope):
     message = planck("quantize", tmp_path / "x.safetensors", "-o", tmp_path / "q.safetensors", "--scope", scope, code=4)
     assert '"bad.weight"' in message and "1" in message
     assert [p.name for p in tmp_path.iterdir()] == ["x.safetensors"]
+
+
+def test_a_bar_on_a_terminal_and_nothing_in_a_pipe(tmp_path):
+    small_model(tmp_path / "in")
+    terminal, end = pty.openpty()
+    for out, target in (("a", end), ("b", subprocess.PIPE)):
+        command = [PROGRAM, "quantize", tmp_path / "in", "-o", tmp_path / out]
+        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=target, check=True)
+        assert b"quantised 2 tensors" in ran.stdout and b"\r" not in ran.stdout
+    assert ran.stderr == b""
+    os.close(end)
+    shown = os.read(terminal, 1 << 16).decode()
+    os.close(terminal)
+    assert re.search(r"quantising [█░]{30} +\d+ %  \S+ .?B/s  \d+ s to go", shown)
+    assert shown.endswith("\r\x1b[K")  # and it is gone afterwards

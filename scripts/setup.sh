@@ -87,10 +87,15 @@ have_gpu() {
 # Where the package is put for tests and benchmarks, and how.
 SITE=$PWD/build/python/site
 build_python_package() {
-  rm -rf "$SITE"
+  install_python_package "$SITE"
+}
+
+# install_python_package FOLDER [pip options ...]
+install_python_package() {
+  rm -rf "$1"
   # The compiler by the name that CMake finds it under: the compiler cache then knows the files from the other builds.
   CC=${CC:-cc} CXX=${CXX:-c++} CMAKE_CXX_COMPILER_LAUNCHER=ccache \
-    "$VENV/bin/pip" install -q --no-build-isolation --no-deps --target "$SITE" .
+    "$VENV/bin/pip" install -q --no-build-isolation --no-deps --target "$@" .
 }
 
 # Unpacks arm64 packages of the libraries into a folder, without installing them: fetch_arm64 FOLDER PACKAGE ...

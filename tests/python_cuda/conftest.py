@@ -1,5 +1,5 @@
-"""Loads planck with the compiled half that PLANCK_CORE names, which was built with CUDA, and the CUDA library that
-PLANCK_CUDA_LIBRARY names."""
+"""Puts the stand-in in PyTorch's place. Where PLANCK_CORE names a compiled half that was built with CUDA, planck gets that
+one, with the CUDA library that PLANCK_CUDA_LIBRARY names; else planck is an installed package that was built so."""
 
 import ctypes
 import importlib.metadata
@@ -11,13 +11,14 @@ import pytest
 import torch_stand_in
 
 torch_stand_in.install()
-_spec = importlib.util.spec_from_file_location("planck._core", os.environ["PLANCK_CORE"])
-sys.modules["planck._core"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sys.modules["planck._core"])
-# The package is not installed, so nobody knows its version.
-importlib.metadata.version = lambda name: "0"
-# Loading is enough: the library makes itself known.
-_library = ctypes.CDLL(os.environ["PLANCK_CUDA_LIBRARY"])
+if "PLANCK_CORE" in os.environ:
+    _spec = importlib.util.spec_from_file_location("planck._core", os.environ["PLANCK_CORE"])
+    sys.modules["planck._core"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["planck._core"])
+    # The package is not installed, so nobody knows its version.
+    importlib.metadata.version = lambda name: "0"
+    # Loading is enough: the library makes itself known.
+    _library = ctypes.CDLL(os.environ["PLANCK_CUDA_LIBRARY"])
 
 
 @pytest.fixture

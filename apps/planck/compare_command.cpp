@@ -130,17 +130,15 @@ void compare_command(const CompareOptions& options) {
     Comparison& result = all.emplace_back();
     result.name = each.tensor->name;
     const auto other = b_tensors.find(each.tensor->name);
-    bool floats = each.dtype().kind && is_float(*each.dtype().kind);
     if (other == b_tensors.end()) {
       result.verdict = "only in A";
     } else {
       comparer.compare(each, other->second, result);
-      floats = floats && other->second.dtype().kind && is_float(*other->second.dtype().kind);
+      // Positions and masks are no signal: a single one of them would outweigh all weights.
+      if (each.dtype().is_float() && other->second.dtype().is_float()) total.merge(result.sums);
       b_tensors.erase(other);
     }
     apply_limits(options, result);
-    // Positions and masks are no signal: a single one of them would outweigh all weights.
-    if (floats) total.merge(result.sums);
     progress.advance(each.tensor->bytes);
   }
   for (const auto& [name, each] : b_tensors) {

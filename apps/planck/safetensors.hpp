@@ -23,6 +23,7 @@ struct Dtype {
   std::optional<ElementKind> kind;  ///< what Planck computes with; absent for the others
 
   bool operator==(const Dtype& other) const noexcept { return name == other.name; }
+  bool is_float() const noexcept { return kind && planck::is_float(*kind); }
 };
 
 /// The type of this name, or nothing.
@@ -37,7 +38,7 @@ struct TensorInfo {
   std::uint64_t begin = 0;  ///< in the file, header included
   std::uint64_t bytes = 0;
 
-  bool is_float() const noexcept { return dtype.kind && planck::is_float(*dtype.kind); }
+  bool is_float() const noexcept { return dtype.is_float(); }
 };
 
 using Metadata = std::vector<std::pair<std::string, std::string>>;

@@ -53,11 +53,11 @@ __device__ __forceinline__ void load_late(const ScanTask& task, const Lane<Pass>
   }
 }
 
-/// Blocks of a multiprocessor that registers are kept for: left to itself the compiler wants more, and spills.
 template <class Pass>
 inline constexpr bool kHasExponentials = requires {
   Pass::Math::kSlack;
 };
+/// Blocks of a multiprocessor that registers are kept for: left to itself the compiler wants more, and spills.
 template <class Pass>
 inline constexpr int kShortBlocks = Pass::kBackward || kHasExponentials<Pass> ? 2 : 3;
 

@@ -15,10 +15,10 @@ struct BinaryParamDescriptor {
   BinaryKind kind = BinaryKind::Lerp;
   Shape shape;
   ElementKind element = ElementKind::F32;
-  double param = 0.0;                 ///< w, rounded to C, when there is no weight tensor
-  std::optional<Shape> weight_shape;  ///< present: w is a tensor of this shape, and `param` is not used
-  std::optional<Shape> a_shape;       ///< absent: `shape`
-  std::optional<Shape> b_shape;       ///< absent: `shape`
+  double param = 0.0;                   ///< w, rounded to C, when there is no weight tensor
+  std::optional<Shape> weight_shape{};  ///< present: w is a tensor of this shape, and `param` is not used
+  std::optional<Shape> a_shape{};       ///< absent: `shape`
+  std::optional<Shape> b_shape{};       ///< absent: `shape`
 
   bool operator==(const BinaryParamDescriptor&) const = default;
 };
@@ -28,7 +28,7 @@ struct BinaryParamDescriptor {
 struct BinaryParamArgs {
   AnyTensorRef a;
   AnyTensorRef b;
-  std::optional<AnyTensorRef> weight;  ///< present exactly when the descriptor has a weight_shape
+  std::optional<AnyTensorRef> weight{};  ///< present exactly when the descriptor has a weight_shape
   AnyTensorMut y;
 };
 
@@ -38,12 +38,12 @@ using BinaryParamBackwardDescriptor = BinaryParamDescriptor;
 /// At least one gradient is present; one of full shape may be the same view as an input.
 struct BinaryParamBackwardArgs {
   AnyTensorRef dy;
-  std::optional<AnyTensorRef> a;       ///< needed for dw (Lerp)
-  std::optional<AnyTensorRef> b;       ///< needed for dw
-  std::optional<AnyTensorRef> weight;  ///< present exactly when the descriptor has a weight_shape
-  std::optional<AnyTensorMut> da;
-  std::optional<AnyTensorMut> db;
-  std::optional<AnyTensorMut> dw;  ///< only with a weight tensor
+  std::optional<AnyTensorRef> a{};       ///< needed for dw (Lerp)
+  std::optional<AnyTensorRef> b{};       ///< needed for dw
+  std::optional<AnyTensorRef> weight{};  ///< present exactly when the descriptor has a weight_shape
+  std::optional<AnyTensorMut> da{};
+  std::optional<AnyTensorMut> db{};
+  std::optional<AnyTensorMut> dw{};  ///< only with a weight tensor
 };
 
 /// BinaryParamPlan<T> or, with the element as a value, BinaryParamPlan<>.

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <type_traits>
+#include <utility>
 
 #include "planck/export.hpp"
 
@@ -24,7 +27,7 @@ enum class ErrorKind : std::int32_t {
 PLANCK_API std::string_view to_string(ErrorKind kind) noexcept;
 
 /// What went wrong: a kind to branch on and a sentence for people that names the plan, the argument and the values.
-class PLANCK_API Error {
+class [[nodiscard]] PLANCK_API Error {
  public:
   static constexpr std::size_t kMaxMessage = 383;
 
@@ -49,8 +52,21 @@ class PLANCK_API Error {
   std::array<char, kMaxMessage + 1> text_;
 };
 
-/// A value or an Error. `if (!result) puts(result.error().c_str());`
+/// A value or an Error, as tl::expected has them; one that nobody looks at is a warning.
+/// `if (!result) puts(result.error().c_str());`
 template <class T>
-using Result = tl::expected<T, Error>;
+class [[nodiscard]] Result : public tl::expected<T, Error> {
+ public:
+  using Base = tl::expected<T, Error>;
+
+  // Not Base's constructors by `using`: the one that takes any value would also take a Result, for a T made from one.
+  Result() = default;
+  Result(Base base) noexcept(std::is_nothrow_move_constructible_v<Base>) : Base(std::move(base)) {}
+  Result(const tl::unexpected<Error>& error) noexcept : Base(error) {}
+  template <class Value>
+  requires(!std::is_void_v<T> && std::convertible_to<Value, T> && !std::derived_from<std::remove_cvref_t<Value>, Base>)
+      Result(Value&& value)
+  noexcept(std::is_nothrow_constructible_v<T, Value>) : Base(std::forward<Value>(value)) {}
+};
 
 }  // namespace planck

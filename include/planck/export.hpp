@@ -4,5 +4,5 @@
 #if defined(_WIN32)
 #error "Planck supports ELF platforms only"
 #else
-#define PLANCK_API __attribute__((visibility("default")))
+#define PLANCK_API [[gnu::visibility("default")]]
 #endif

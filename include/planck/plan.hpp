@@ -17,6 +17,7 @@
 #include "planck/export.hpp"
 #include "planck/stream.hpp"
 #include "planck/tensor.hpp"
+#include "planck/workspace.hpp"
 
 namespace planck {
 
@@ -128,15 +129,6 @@ struct PlanPreference {
   std::optional<ArchSku> prefer_arch;
 };
 
-/// Memory lent to one run: any alignment, overlapping no tensor of the run.
-struct Workspace {
-  void* data = nullptr;
-  std::size_t bytes = 0;
-
-  static Workspace none() noexcept { return {}; }
-  static Workspace of(std::span<std::byte> memory) noexcept { return {memory.data(), memory.size()}; }
-};
-
 namespace core {
 struct DeviceBackend;
 }
@@ -164,8 +156,8 @@ class Plan {
   using Args = typename Op::Args;
 
   /// All checks that need no tensors, then the choice of kernel for this stream's device.
-  static Result<Plan> select(const Stream& stream, const Descriptor& descriptor,
-                             const PlanPreference& preference = {}) noexcept {
+  [[nodiscard]] static Result<Plan> select(const Stream& stream, const Descriptor& descriptor,
+                                           const PlanPreference& preference = {}) noexcept {
     static_assert(sizeof...(Elements) == 0 || sizeof...(Elements) == Op::kElements,
                   "a typed plan names every element type of the operation");
     constexpr std::array<ElementKind, sizeof...(Elements)> expected{element_of<Elements>...};
@@ -175,7 +167,9 @@ class Plan {
   }
 
   /// All checks that need the tensors but not their contents.
-  Result<void> can_implement(const Args& args) const noexcept { return Op::can_implement(descriptor_, choice_, args); }
+  [[nodiscard]] Result<void> can_implement(const Args& args) const noexcept {
+    return Op::can_implement(descriptor_, choice_, args);
+  }
 
   /// Bytes `run` needs.
   std::size_t workspace_size() const noexcept { return choice_.workspace_bytes; }
@@ -185,8 +179,12 @@ class Plan {
 
   /// `can_implement`, then the work; back when it is done. Allocates nothing and throws nothing; a call that
   /// fails leaves the outputs as they were.
-  Result<void> run(const Stream& stream, Workspace workspace, const Args& args) const noexcept {
+  [[nodiscard]] Result<void> run(const Stream& stream, Workspace workspace, const Args& args) const noexcept {
     return Op::run(descriptor_, choice_, stream, workspace, args);
+  }
+  /// For plans whose workspace_size() is 0; the others report WorkspaceTooSmall.
+  [[nodiscard]] Result<void> run(const Stream& stream, const Args& args) const noexcept {
+    return run(stream, Workspace::none(), args);
   }
 
  private:

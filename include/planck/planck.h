@@ -16,6 +16,15 @@
 #define PLANCK_C_API
 #endif
 
+/* A function whose status somebody must look at. */
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ > 201710L)
+#define PLANCK_C_CHECKED [[nodiscard]] PLANCK_C_API
+#elif defined(__GNUC__)
+#define PLANCK_C_CHECKED __attribute__((warn_unused_result)) PLANCK_C_API
+#else
+#define PLANCK_C_CHECKED PLANCK_C_API
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -91,9 +100,15 @@ typedef struct planck_stream {
   void* native;             /* CUDA: the stream handle */
 } planck_stream;
 
-/* The text and, for PLANCK_BACKEND_FAILURE, the backend's code of this thread's last error; "" and 0 before any. */
+/* The library that the program runs with, as "major.minor.patch". */
+PLANCK_C_API const char* planck_version(void);
+
+/* This thread's last error: its text, "" before any; the backend's code for PLANCK_BACKEND_FAILURE; what was needed and
+ * what was there for PLANCK_WORKSPACE_TOO_SMALL (bytes) and PLANCK_BUFFER_TOO_SMALL (elements). 0 for other errors. */
 PLANCK_C_API const char* planck_last_error_message(void);
 PLANCK_C_API int32_t planck_last_backend_code(void);
+PLANCK_C_API int64_t planck_last_needed(void);
+PLANCK_C_API int64_t planck_last_got(void);
 
 /* ---- the quantise family ---- */
 
@@ -329,14 +344,14 @@ typedef struct planck_binary_param_backward_args {
   const planck_tensor* dw;
 } planck_binary_param_backward_args;
 
-#define PLANCK_DECLARE_C_OP(op)                                                                                  \
-  PLANCK_C_API planck_status planck_##op##_run(const planck_##op##_descriptor* descriptor,                       \
-                                               const planck_##op##_args* args, void* workspace,                  \
-                                               size_t workspace_bytes, planck_stream* stream);                   \
-  PLANCK_C_API planck_status planck_##op##_can_implement(const planck_##op##_descriptor* descriptor,             \
-                                                         const planck_##op##_args* args, planck_stream* stream); \
-  PLANCK_C_API planck_status planck_##op##_workspace_size(const planck_##op##_descriptor* descriptor,            \
-                                                          planck_stream* stream, size_t* bytes)
+#define PLANCK_DECLARE_C_OP(op)                                                                                      \
+  PLANCK_C_CHECKED planck_status planck_##op##_run(const planck_##op##_descriptor* descriptor,                       \
+                                                   const planck_##op##_args* args, void* workspace,                  \
+                                                   size_t workspace_bytes, planck_stream* stream);                   \
+  PLANCK_C_CHECKED planck_status planck_##op##_can_implement(const planck_##op##_descriptor* descriptor,             \
+                                                             const planck_##op##_args* args, planck_stream* stream); \
+  PLANCK_C_CHECKED planck_status planck_##op##_workspace_size(const planck_##op##_descriptor* descriptor,            \
+                                                              planck_stream* stream, size_t* bytes)
 
 PLANCK_DECLARE_C_OP(quantize);
 PLANCK_DECLARE_C_OP(quantize_backward);

@@ -10,3 +10,4 @@
 #include "planck/stream.hpp"
 #include "planck/tensor.hpp"
 #include "planck/version.hpp"
+#include "planck/workspace.hpp"

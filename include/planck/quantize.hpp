@@ -79,7 +79,7 @@ struct QuantizeDescriptor {
   ElementKind output_element = ElementKind::S8;
   Granularity granularity = PerTensor{};
   ScaleForm scale_form = ScaleForm::Divide;
-  std::optional<ElementKind> scale_element = {};  ///< of a scale tensor: C (the default) or input_element
+  std::optional<ElementKind> scale_element{};  ///< of a scale tensor: C (the default) or input_element
   bool trust_qparams = false;  ///< skip the check of scales and zero points; bad values then give unspecified codes
 
   bool operator==(const QuantizeDescriptor&) const = default;
@@ -136,7 +136,7 @@ struct DequantizeDescriptor {
   ElementKind input_element = ElementKind::S8;
   ElementKind output_element = ElementKind::F32;
   Granularity granularity = PerTensor{};
-  std::optional<ElementKind> scale_element = {};  ///< of a scale tensor: C (the default) or output_element
+  std::optional<ElementKind> scale_element{};  ///< of a scale tensor: C (the default) or output_element
   bool trust_qparams = false;
 
   bool operator==(const DequantizeDescriptor&) const = default;
@@ -183,7 +183,7 @@ struct FakeQuantizeDescriptor {
   ElementKind input_element = ElementKind::F32;
   Granularity granularity = PerTensor{};
   ScaleForm scale_form = ScaleForm::Divide;
-  std::optional<ElementKind> scale_element = {};  ///< of a scale tensor: C (the default) or input_element
+  std::optional<ElementKind> scale_element{};  ///< of a scale tensor: C (the default) or input_element
   bool trust_qparams = false;
   bool learnable = false;  ///< the backward plan also gives d_scale and d_zero_point, which takes a workspace
 
@@ -234,9 +234,9 @@ struct FakeQuantizeBackwardArgs {
   ScaleArg scale = 1.0;
   ZeroPointArg zero_point = 0;
   AnyTensorRef d_output;
-  std::optional<AnyTensorMut> d_input = {};
-  std::optional<AnyTensorMut> d_scale = {};
-  std::optional<AnyTensorMut> d_zero_point = {};
+  std::optional<AnyTensorMut> d_input{};
+  std::optional<AnyTensorMut> d_scale{};
+  std::optional<AnyTensorMut> d_zero_point{};
   double grad_factor = 1.0;
 };
 
@@ -259,8 +259,8 @@ struct DynamicRangeQuantizeDescriptor {
   Granularity scope = PerToken{};
   ElementKind input_element = ElementKind::F32;
   ElementKind output_element = ElementKind::S8;
-  std::optional<ElementKind> scale_element = {};  ///< C (the default) or input_element
-  bool zero_in_range = true;                      ///< Asymmetric: widen the range to contain 0
+  std::optional<ElementKind> scale_element{};  ///< C (the default) or input_element
+  bool zero_in_range = true;                   ///< Asymmetric: widen the range to contain 0
   NonFinite nonfinite = NonFinite::Saturate;
   bool qparams_only = false;  ///< write scales and zero points, no codes
 
@@ -277,10 +277,10 @@ struct DynamicRangeQuantizeDescriptor {
 /// Outputs that are not wanted are absent: `zero_point` may be for Symmetric, `output` is for qparams_only.
 struct DynamicRangeQuantizeArgs {
   AnyTensorRef input;
-  AnyTensorMut scale;                           ///< of the scope's shape
-  std::optional<AnyTensorMut> output = {};      ///< the codes
-  std::optional<AnyTensorMut> zero_point = {};  ///< s32, of the scope's shape
-  std::optional<AnyTensorMut> row_sum = {};     ///< s32, of the scope's shape: the sum of each segment's codes
+  AnyTensorMut scale;                        ///< of the scope's shape
+  std::optional<AnyTensorMut> output{};      ///< the codes
+  std::optional<AnyTensorMut> zero_point{};  ///< s32, of the scope's shape
+  std::optional<AnyTensorMut> row_sum{};     ///< s32, of the scope's shape: the sum of each segment's codes
 };
 
 PLANCK_DECLARE_OP(DynamicRangeQuantize, 2);

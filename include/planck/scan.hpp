@@ -24,7 +24,7 @@ struct ScanDescriptor {
   bool exclusive = false;  ///< y[t] leaves out x[t]; Cumsum, Cumprod and LogCumsumExp only
   ScanTies ties = ScanTies::First;
   /// Cummax and Cummin: s32 or s64 indices along the axis are written forward and read backward.
-  std::optional<ElementKind> index_element;
+  std::optional<ElementKind> index_element{};
 
   bool operator==(const ScanDescriptor&) const = default;
 };
@@ -37,7 +37,7 @@ inline constexpr std::int64_t kScanCarryWords = 37;
 struct ScanArgs {
   AnyTensorRef x;
   AnyTensorMut y;
-  std::optional<AnyTensorMut> indices;      ///< present exactly when the descriptor has an index_element
+  std::optional<AnyTensorMut> indices{};    ///< present exactly when the descriptor has an index_element
   std::optional<AnyTensorRef> carry_in{};   ///< what stands before, if this is not the axis' first piece
   std::optional<AnyTensorMut> carry_out{};  ///< for the next piece; this one's length is then a multiple of 4096
 };
@@ -48,9 +48,9 @@ using ScanBackwardDescriptor = ScanDescriptor;
 struct ScanBackwardArgs {
   AnyTensorRef dy;
   AnyTensorMut dx;
-  std::optional<AnyTensorRef> x;  ///< needed for Cumprod and LogCumsumExp, and for Cummax and Cummin without indices
-  std::optional<AnyTensorRef> y;  ///< needed for LogCumsumExp of f32 and f64
-  std::optional<AnyTensorRef> indices;  ///< present exactly when the descriptor has an index_element
+  std::optional<AnyTensorRef> x{};  ///< needed for Cumprod and LogCumsumExp, and for Cummax and Cummin without indices
+  std::optional<AnyTensorRef> y{};  ///< needed for LogCumsumExp of f32 and f64
+  std::optional<AnyTensorRef> indices{};  ///< present exactly when the descriptor has an index_element
 };
 
 /// ScanPlan<T> or, with the element as a value, ScanPlan<>.
@@ -72,7 +72,7 @@ struct LinearRecurrenceDescriptor {
 struct LinearRecurrenceArgs {
   AnyTensorRef a;
   AnyTensorRef b;
-  std::optional<AnyTensorRef> initial;  ///< present exactly when the descriptor says so
+  std::optional<AnyTensorRef> initial{};  ///< present exactly when the descriptor says so
   AnyTensorMut h;
   std::optional<AnyTensorRef> carry_in{};   ///< as for ScanArgs; not with an initial state, which is the first piece's
   std::optional<AnyTensorMut> carry_out{};  ///< as for ScanArgs
@@ -84,11 +84,11 @@ using LinearRecurrenceBackwardDescriptor = LinearRecurrenceDescriptor;
 struct LinearRecurrenceBackwardArgs {
   AnyTensorRef dh;
   AnyTensorRef a;
-  std::optional<AnyTensorRef> h;        ///< needed for da
-  std::optional<AnyTensorRef> initial;  ///< needed for da if the descriptor says so
-  std::optional<AnyTensorMut> da;
-  std::optional<AnyTensorMut> db;
-  std::optional<AnyTensorMut> d_initial;  ///< only with an initial state
+  std::optional<AnyTensorRef> h{};        ///< needed for da
+  std::optional<AnyTensorRef> initial{};  ///< needed for da if the descriptor says so
+  std::optional<AnyTensorMut> da{};
+  std::optional<AnyTensorMut> db{};
+  std::optional<AnyTensorMut> d_initial{};  ///< only with an initial state
 };
 
 PLANCK_DECLARE_OP(LinearRecurrence, 1);

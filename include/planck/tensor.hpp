@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -23,18 +24,36 @@ inline constexpr int kMaxRank = 8;
 /// A capacity for views over a buffer whose length nobody said (DLPack): the span is then not checked.
 inline constexpr std::int64_t kUnknownCapacity = std::numeric_limits<std::int64_t>::max();
 
+/// An extent or a stride, from an integer of any type: what a container's size() gives needs no cast. A number beyond
+/// 2^63 becomes a negative one, which plans refuse.
+struct Extent {
+  std::int64_t value = 0;
+
+  constexpr Extent() = default;
+  template <std::integral Integer>
+  constexpr Extent(Integer extent) noexcept : value(static_cast<std::int64_t>(extent)) {}
+};
+
+namespace detail {
+/// A capacity that no buffer has marks a view with the wrong number of strides; that number is added to it.
+inline constexpr std::int64_t kStrideCountDiffers = std::numeric_limits<std::int64_t>::min();
+}  // namespace detail
+
 /// Up to kMaxRank extents. A longer list keeps its length, so that plans can refuse it by name.
 class Shape {
  public:
   constexpr Shape() = default;
-  constexpr Shape(std::initializer_list<std::int64_t> extents) noexcept
-      : Shape(std::span<const std::int64_t>(extents.begin(), extents.size())) {}
-  constexpr explicit Shape(std::span<const std::int64_t> extents) noexcept : rank_(static_cast<int>(extents.size())) {
-    for (int i = 0; i < stored(); ++i) extents_[i] = extents[i];
+  constexpr Shape(std::initializer_list<Extent> extents) noexcept { assign(extents); }
+  constexpr explicit Shape(std::span<const std::int64_t> extents) noexcept { assign(extents); }
+  template <std::integral Integer, std::size_t N>
+  requires(!std::same_as<std::remove_cv_t<Integer>, std::int64_t>)  //
+      constexpr explicit Shape(std::span<Integer, N> extents) noexcept {
+    assign(extents);
   }
-  template <std::size_t N>
-  constexpr Shape(const std::array<std::int64_t, N>& extents) noexcept
-      : Shape(std::span<const std::int64_t>(extents)) {}
+  template <std::integral Integer, std::size_t N>
+  constexpr Shape(const std::array<Integer, N>& extents) noexcept {
+    assign(extents);
+  }
 
   constexpr int rank() const noexcept { return rank_; }
   constexpr std::int64_t operator[](int i) const noexcept { return extents_[i]; }
@@ -51,10 +70,27 @@ class Shape {
 
  private:
   constexpr int stored() const noexcept { return std::min(rank_, kMaxRank); }
+  template <class List>
+  constexpr void assign(const List& extents) noexcept {
+    rank_ = static_cast<int>(extents.size());
+    for (int i = 0; i < stored(); ++i) extents_[i] = Extent(*(extents.begin() + i)).value;
+  }
 
   int rank_ = 0;
   std::array<std::int64_t, kMaxRank> extents_{};
 };
+
+/// The strides of a tensor of this shape whose elements lie in order without gaps, the last dimension's side by side.
+constexpr std::array<std::int64_t, kMaxRank> row_major_strides(const Shape& shape) noexcept {
+  std::array<std::int64_t, kMaxRank> strides{};
+  std::int64_t step = 1;
+  for (int d = std::min(shape.rank(), kMaxRank) - 1; d >= 0; --d) {
+    strides[d] = step;
+    // A product that overflows belongs to a shape that plans refuse.
+    if (__builtin_mul_overflow(step, std::max<std::int64_t>(shape[d], 1), &step)) step = 0;
+  }
+  return strides;
+}
 
 /// A read-only view whose element kind and rank are values. `data` is the buffer's start, `capacity` its
 /// length in elements; element (i0, i1, …) is data[offset + i0*stride[0] + i1*stride[1] + …].
@@ -65,6 +101,12 @@ struct AnyTensorRef {
   ElementKind element = ElementKind::F32;
   Shape shape;
   std::array<std::int64_t, kMaxRank> stride{};
+
+  /// As AnyTensorMut::of.
+  static constexpr AnyTensorRef of(const void* data, ElementKind element, const Shape& shape,
+                                   const std::int64_t* strides = nullptr) noexcept;
+  static constexpr AnyTensorRef of(const void* data, ElementKind element, const Shape& shape,
+                                   const Shape& strides) noexcept;
 };
 
 /// The same, writable. Converts to AnyTensorRef.
@@ -76,8 +118,33 @@ struct AnyTensorMut {
   Shape shape;
   std::array<std::int64_t, kMaxRank> stride{};
 
-  operator AnyTensorRef() const noexcept { return {data, capacity, offset, element, shape, stride}; }
+  constexpr operator AnyTensorRef() const noexcept { return {data, capacity, offset, element, shape, stride}; }
+
+  /// A view of memory whose rank is known when the program runs, as DLPack describes it: `data` is the first element,
+  /// `strides` count elements and are as many as the shape's dimensions; null is row-major. The length of the buffer is
+  /// not known, so that it is not checked.
+  static constexpr AnyTensorMut of(void* data, ElementKind element, const Shape& shape,
+                                   const std::int64_t* strides = nullptr) noexcept {
+    AnyTensorMut view{data, kUnknownCapacity, 0, element, shape, row_major_strides(shape)};
+    if (strides != nullptr) std::copy_n(strides, std::clamp(shape.rank(), 0, kMaxRank), view.stride.begin());
+    return view;
+  }
+  /// The same with a list of strides; plans refuse the view if there are more or fewer than dimensions.
+  static constexpr AnyTensorMut of(void* data, ElementKind element, const Shape& shape, const Shape& strides) noexcept {
+    AnyTensorMut view = of(data, element, shape, strides.begin());
+    if (strides.rank() != shape.rank()) view.capacity = detail::kStrideCountDiffers + strides.rank();
+    return view;
+  }
 };
+
+constexpr AnyTensorRef AnyTensorRef::of(const void* data, ElementKind element, const Shape& shape,
+                                        const std::int64_t* strides) noexcept {
+  return AnyTensorMut::of(const_cast<void*>(data), element, shape, strides);
+}
+constexpr AnyTensorRef AnyTensorRef::of(const void* data, ElementKind element, const Shape& shape,
+                                        const Shape& strides) noexcept {
+  return AnyTensorMut::of(const_cast<void*>(data), element, shape, strides);
+}
 
 /// A typed view of rank N over elements of type T; const T gives TensorRef, plain T gives TensorMut.
 template <class T, int N>
@@ -93,11 +160,7 @@ struct BasicTensor {
   /// Row-major over the whole of `buffer`.
   static constexpr BasicTensor contiguous(std::span<T> buffer, const Extents& extents) noexcept {
     BasicTensor t{buffer, extents, {}, 0};
-    std::int64_t step = 1;
-    for (int i = N - 1; i >= 0; --i) {
-      t.stride[i] = step;
-      step *= std::max<std::int64_t>(extents[i], 1);
-    }
+    std::copy_n(row_major_strides(Shape(extents)).begin(), N, t.stride.begin());
     return t;
   }
 
@@ -151,13 +214,54 @@ using TensorRef = BasicTensor<const T, N>;
 template <class T, int N>
 using TensorMut = BasicTensor<T, N>;
 
-/// A contiguous view of a container of elements: `view(vec, {rows, columns})`; read-only if the container is const.
-template <class Container, std::size_t N>
-constexpr auto view(Container& c, const std::int64_t (&extents)[N]) noexcept {
-  using T = std::remove_pointer_t<decltype(c.data())>;
+namespace detail {
+struct NoExtents {};
+
+/// The elements of a container or span, or the first `count` behind a pointer.
+template <class Buffer>
+constexpr auto elements_of(Buffer&& buffer, std::int64_t count) noexcept {
+  if constexpr (std::is_pointer_v<std::remove_cvref_t<Buffer>>) {
+    return std::span(buffer, static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
+  } else {
+    const std::span elements(std::forward<Buffer>(buffer));  // no temporary container: its memory would be gone
+    return std::span<typename decltype(elements)::element_type>(elements);
+  }
+}
+
+template <class Buffer, std::size_t N>
+constexpr auto view_of(Buffer&& buffer, const std::array<std::int64_t, N>& shape) noexcept {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : shape) {
+    if (extent < 0 || __builtin_mul_overflow(count, extent, &count)) count = 0;
+  }
+  const auto elements = elements_of(std::forward<Buffer>(buffer), count);
+  using T = typename decltype(elements)::element_type;
+  return BasicTensor<T, static_cast<int>(N)>::contiguous(elements, shape);
+}
+}  // namespace detail
+
+/// A contiguous view: `view(vec, {rows, columns})`. The buffer is a container (read-only if that is const), an array, a
+/// span, or a pointer to at least as many elements; `{}` for the extents is rank 0.
+template <class Buffer, std::size_t N>
+constexpr auto view(Buffer&& buffer, const Extent (&extents)[N]) noexcept {
   std::array<std::int64_t, N> shape{};
-  std::copy(extents, extents + N, shape.begin());
-  return BasicTensor<T, static_cast<int>(N)>::contiguous(std::span<T>(c.data(), c.size()), shape);
+  for (std::size_t d = 0; d < N; ++d) shape[d] = extents[d].value;
+  return detail::view_of(std::forward<Buffer>(buffer), shape);
+}
+template <class Buffer>
+constexpr auto view(Buffer&& buffer, detail::NoExtents) noexcept {
+  return detail::view_of(std::forward<Buffer>(buffer), std::array<std::int64_t, 0>{});
+}
+/// The first `count` elements, as a view of rank 1: `view(pointer, count)`.
+template <class Buffer, std::integral Count>
+constexpr auto view(Buffer&& buffer, Count count) noexcept {
+  return detail::view_of(std::forward<Buffer>(buffer), std::array{Extent(count).value});
+}
+/// All elements of a container, an array or a span, as a view of rank 1.
+template <class Buffer>
+requires(!std::is_pointer_v<std::remove_cvref_t<Buffer>>) constexpr auto view(Buffer&& buffer) noexcept {
+  const std::span elements(buffer);
+  return detail::view_of(std::forward<Buffer>(buffer), std::array{Extent(elements.size()).value});
 }
 
 }  // namespace planck

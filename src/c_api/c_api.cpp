@@ -37,17 +37,9 @@ class Translator {
       note(core::make_error(Text::NullStruct, {plan_, name}));
       return view;
     }
-    view.data = t->data;
+    view = AnyTensorMut::of(t->data, static_cast<ElementKind>(t->element), shape(name, t->rank, t->shape), t->strides);
     view.capacity = t->capacity;
     view.offset = t->offset;
-    view.element = static_cast<ElementKind>(t->element);
-    view.shape = shape(name, t->rank, t->shape);
-    std::int64_t step = 1;
-    for (int d = std::min(view.shape.rank(), kMaxRank) - 1; d >= 0; --d) {
-      view.stride[d] = t->strides != nullptr ? t->strides[d] : step;
-      // A product that overflows belongs to a shape that the plan refuses.
-      if (__builtin_mul_overflow(step, view.shape[d], &step)) step = 0;
-    }
     return view;
   }
   std::optional<AnyTensorMut> optional_tensor(std::string_view name, const planck_tensor* t) noexcept {
@@ -338,6 +330,15 @@ extern "C" {
 
 const char* planck_last_error_message(void) { return planck::last_error.c_str(); }
 int32_t planck_last_backend_code(void) { return planck::last_error.backend_code(); }
+int64_t planck_last_needed(void) { return planck::last_error.needed(); }
+int64_t planck_last_got(void) { return planck::last_error.got(); }
+
+#define PLANCK_TEXT_OF(number) #number
+#define PLANCK_VERSION_TEXT(major, minor, patch) \
+  PLANCK_TEXT_OF(major) "." PLANCK_TEXT_OF(minor) "." PLANCK_TEXT_OF(patch)
+const char* planck_version(void) {
+  return PLANCK_VERSION_TEXT(PLANCK_VERSION_MAJOR, PLANCK_VERSION_MINOR, PLANCK_VERSION_PATCH);
+}
 
 #define PLANCK_DEFINE_C_OP(op, Name)                                                                                  \
   planck_status planck_##op##_run(const planck_##op##_descriptor* descriptor, const planck_##op##_args* args,         \

@@ -121,6 +121,10 @@ Status OperandChecks::add(const Operand& operand) noexcept {
     return fail(Text::ElementDiffers, {plan_, operand.name, printable(view.element), printable(operand.element)});
   }
   if (view.shape != *operand.shape) return fail(Text::ShapeDiffers, {plan_, operand.name, view.shape, *operand.shape});
+  if (view.capacity < 0 && view.capacity - detail::kStrideCountDiffers <= std::numeric_limits<int>::max()) {
+    const std::int64_t strides = view.capacity - detail::kStrideCountDiffers;
+    return fail(Text::StrideCountDiffers, {plan_, operand.name, strides, view.shape.rank()});
+  }
 
   Checked& checked = tensors_[count_++];
   const std::int64_t elements = numel(view.shape);
@@ -201,8 +205,12 @@ Status OperandChecks::check_workspace(const Workspace& workspace, std::size_t ne
   }
   if (workspace.bytes == 0) return {};
   if (workspace.data == nullptr) return fail(Text::WorkspaceNull, {plan_, workspace.bytes});
+  // Addresses fit 63 bits with room to spare, as those of tensors do.
   const auto begin = reinterpret_cast<std::intptr_t>(workspace.data);
-  const std::int64_t end = begin + static_cast<std::int64_t>(workspace.bytes);
+  std::int64_t end = 0;
+  if (__builtin_add_overflow(begin, workspace.bytes, &end)) {
+    return fail(Text::WorkspaceTooLarge, {plan_, static_cast<double>(workspace.bytes)});
+  }
   for (int i = 0; i < count_; ++i) {
     const Checked& tensor = tensors_[i];
     if (!tensor.empty && begin < tensor.end && tensor.begin < end) {

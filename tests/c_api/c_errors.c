@@ -177,6 +177,36 @@ static void test_device_errors(void) {
   CHECK(g.y[0] == 77.0F);
 }
 
+/* What a short buffer or workspace needed and had, as numbers; 0 after errors of other kinds. */
+static void test_needed_and_got(void) {
+  static const int64_t shape[] = {4000, 8}, columns[] = {8};
+  static float x[32000], w[8], dw[8];
+  const planck_shape weight_shape = {1, columns};
+  const planck_binary_param_descriptor d = {
+      .kind = PLANCK_LERP, .shape = {2, shape}, .element = PLANCK_F32, .weight_shape = &weight_shape};
+  const planck_tensor x_view = packed(x, PLANCK_F32, 2, shape, 32000), w_view = packed(w, PLANCK_F32, 1, columns, 8);
+  const planck_tensor dw_view = packed(dw, PLANCK_F32, 1, columns, 8);
+  const planck_binary_param_backward_args a = {
+      .dy = &x_view, .a = &x_view, .b = &x_view, .weight = &w_view, .dw = &dw_view};
+  unsigned char memory[16];
+  size_t bytes = 0;
+  struct Good g;
+  make_good(&g);
+  g.in.capacity = 3;
+  CHECK_STATUS(PLANCK_BUFFER_TOO_SMALL, "input", planck_fake_quantize_run(&g.d, &g.a, NULL, 0, NULL));
+  CHECK(planck_last_needed() == 4 && planck_last_got() == 3);
+
+  CHECK_OK(planck_binary_param_backward_workspace_size(&d, NULL, &bytes));
+  CHECK(bytes > sizeof memory);
+  CHECK_STATUS(PLANCK_WORKSPACE_TOO_SMALL, "workspace",
+               planck_binary_param_backward_run(&d, &a, memory, sizeof memory, NULL));
+  CHECK(planck_last_needed() == (int64_t)bytes && planck_last_got() == (int64_t)sizeof memory);
+
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "workspace,address space",
+               planck_binary_param_backward_run(&d, &a, memory, SIZE_MAX, NULL));
+  CHECK(planck_last_needed() == 0 && planck_last_got() == 0);
+}
+
 static void test_binary_errors(void) {
   static const int64_t two[] = {2};
   struct Good g;
@@ -223,7 +253,7 @@ static void test_binary_errors(void) {
 static void* read_and_fail(void* first_message) {
   size_t bytes;
   *(int*)first_message = planck_last_error_message()[0] == '\0';
-  (void)planck_dequantize_workspace_size(NULL, NULL, &bytes);
+  *(int*)first_message &= planck_dequantize_workspace_size(NULL, NULL, &bytes) != PLANCK_OK;
   return NULL;
 }
 
@@ -246,6 +276,7 @@ void test_errors(void) {
   test_scalar_errors();
   test_empty_and_scalar_shapes();
   test_device_errors();
+  test_needed_and_got();
   test_binary_errors();
 }
 

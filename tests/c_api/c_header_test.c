@@ -219,6 +219,8 @@ void test_quantize(void) {
 int main(void) {
   CHECK(strcmp(planck_last_error_message(), "") == 0);
   CHECK(planck_last_backend_code() == 0);
+  CHECK(planck_last_needed() == 0 && planck_last_got() == 0);
+  CHECK(strcmp(planck_version(), PLANCK_EXPECTED_VERSION) == 0);
   test_quantize();
   test_granularities();
   test_scans();

@@ -339,6 +339,10 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
        [] {
          return run_fake({2, 4}, [](auto&) {});
        }},
+      {Text::StrideCountDiffers,
+       [] {
+         return run_fake({8}, [](auto& a) { a.input = AnyTensorRef::of(a.input.data, ElementKind::F32, {8}, {1, 1}); });
+       }},
       {Text::NullData, [] { return run_fake({8}, [](auto& a) { a.output.data = nullptr; }); }},
       {Text::SpanOverflow, [] { return run_fake({8}, [](auto& a) { a.input.stride[0] = std::int64_t{1} << 61; }); }},
       {Text::NotInjective, [] { return run_fake({8}, [](auto& a) { a.output.stride[0] = 0; }); }},
@@ -413,6 +417,11 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
        [] {
          return run_fake(
              {8}, [](auto&) {}, Workspace{nullptr, 16});
+       }},
+      {Text::WorkspaceTooLarge,
+       [] {
+         return run_fake(
+             {8}, [](auto&) {}, Workspace{scratch.data(), std::numeric_limits<std::size_t>::max()});
        }},
       {Text::WorkspaceOverlap,
        [] {

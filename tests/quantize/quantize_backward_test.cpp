@@ -71,6 +71,12 @@ TEST_P(QuantizeGradients, LearnableTermsOfSingleElements) {
   run<FakeQuantizePerTokenBackwardPlan<float>>(d, args);
   EXPECT_EQ(d_scale[3], 0.0F);
   EXPECT_EQ(d_zero_point[3], 0.0F);
+
+  // Outside the range the zero point's term is 0 - dy * scale, so that a dy of +0 or -0 gives +0.
+  dy[1] = 0.0F;
+  dy[2] = -0.0F;
+  run<FakeQuantizePerTokenBackwardPlan<float>>(d, args);
+  EXPECT_FALSE(std::signbit(d_zero_point[1]) || std::signbit(d_zero_point[2]));
 }
 
 TEST_P(QuantizeGradients, LearnableSumsOfOneScaleTimesTheFactor) {

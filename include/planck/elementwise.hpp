@@ -47,7 +47,30 @@ struct BinaryParamBackwardArgs {
 };
 
 /// BinaryParamPlan<T> or, with the element as a value, BinaryParamPlan<>.
-PLANCK_DECLARE_OP(BinaryParam, 1);
-PLANCK_DECLARE_OP(BinaryParamBackward, 1);
+struct PLANCK_API BinaryParamOp {
+  using Descriptor = BinaryParamDescriptor;
+  using Args = BinaryParamArgs;
+  static constexpr std::string_view kName = "BinaryParam";
+  static constexpr std::size_t kElements = 1;
+  static Result<detail::PlanChoice> select(const Stream&, const Descriptor&, const PlanPreference&,
+                                           std::span<const ElementKind> expected) noexcept;
+  static Result<void> can_implement(const Descriptor&, const detail::PlanChoice&, const Args&) noexcept;
+  static Result<void> run(const Descriptor&, const detail::PlanChoice&, const Stream&, Workspace, const Args&) noexcept;
+};
+template <class... T>
+using BinaryParamPlan = Plan<BinaryParamOp, T...>;
+
+struct PLANCK_API BinaryParamBackwardOp {
+  using Descriptor = BinaryParamBackwardDescriptor;
+  using Args = BinaryParamBackwardArgs;
+  static constexpr std::string_view kName = "BinaryParamBackward";
+  static constexpr std::size_t kElements = 1;
+  static Result<detail::PlanChoice> select(const Stream&, const Descriptor&, const PlanPreference&,
+                                           std::span<const ElementKind> expected) noexcept;
+  static Result<void> can_implement(const Descriptor&, const detail::PlanChoice&, const Args&) noexcept;
+  static Result<void> run(const Descriptor&, const detail::PlanChoice&, const Stream&, Workspace, const Args&) noexcept;
+};
+template <class... T>
+using BinaryParamBackwardPlan = Plan<BinaryParamBackwardOp, T...>;
 
 }  // namespace planck

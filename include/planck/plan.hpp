@@ -147,8 +147,9 @@ struct PlanChoice {
 };
 }  // namespace detail
 
-/// A checked, immutable choice of kernel for one descriptor. Op supplies Descriptor, Args and the functions;
-/// Elements, when given, are the C++ types that the descriptor's element fields must agree with.
+/// A checked, immutable choice of kernel for one descriptor. Op supplies Descriptor, Args and the functions, its name
+/// for messages (kName) and how many element types a typed plan names (kElements); Elements, when given, are the C++
+/// types that the descriptor's element fields must agree with.
 template <class Op, class... Elements>
 class Plan {
  public:
@@ -193,22 +194,5 @@ class Plan {
   Descriptor descriptor_;
   detail::PlanChoice choice_;
 };
-
-/// Declares an operation `Name` over NameDescriptor and NameArgs, and NamePlan<T...> over it; `Elements` is how many
-/// element types a typed plan names.
-#define PLANCK_DECLARE_OP(Name, Elements)                                                                  \
-  struct PLANCK_API Name##Op {                                                                             \
-    using Descriptor = Name##Descriptor;                                                                   \
-    using Args = Name##Args;                                                                               \
-    static constexpr std::string_view kName = #Name;                                                       \
-    static constexpr std::size_t kElements = Elements;                                                     \
-    static Result<detail::PlanChoice> select(const Stream&, const Descriptor&, const PlanPreference&,      \
-                                             std::span<const ElementKind> expected) noexcept;              \
-    static Result<void> can_implement(const Descriptor&, const detail::PlanChoice&, const Args&) noexcept; \
-    static Result<void> run(const Descriptor&, const detail::PlanChoice&, const Stream&, Workspace,        \
-                            const Args&) noexcept;                                                         \
-  };                                                                                                       \
-  template <class... T>                                                                                    \
-  using Name##Plan = Plan<Name##Op, T...>
 
 }  // namespace planck

@@ -54,8 +54,31 @@ struct ScanBackwardArgs {
 };
 
 /// ScanPlan<T> or, with the element as a value, ScanPlan<>.
-PLANCK_DECLARE_OP(Scan, 1);
-PLANCK_DECLARE_OP(ScanBackward, 1);
+struct PLANCK_API ScanOp {
+  using Descriptor = ScanDescriptor;
+  using Args = ScanArgs;
+  static constexpr std::string_view kName = "Scan";
+  static constexpr std::size_t kElements = 1;
+  static Result<detail::PlanChoice> select(const Stream&, const Descriptor&, const PlanPreference&,
+                                           std::span<const ElementKind> expected) noexcept;
+  static Result<void> can_implement(const Descriptor&, const detail::PlanChoice&, const Args&) noexcept;
+  static Result<void> run(const Descriptor&, const detail::PlanChoice&, const Stream&, Workspace, const Args&) noexcept;
+};
+template <class... T>
+using ScanPlan = Plan<ScanOp, T...>;
+
+struct PLANCK_API ScanBackwardOp {
+  using Descriptor = ScanBackwardDescriptor;
+  using Args = ScanBackwardArgs;
+  static constexpr std::string_view kName = "ScanBackward";
+  static constexpr std::size_t kElements = 1;
+  static Result<detail::PlanChoice> select(const Stream&, const Descriptor&, const PlanPreference&,
+                                           std::span<const ElementKind> expected) noexcept;
+  static Result<void> can_implement(const Descriptor&, const detail::PlanChoice&, const Args&) noexcept;
+  static Result<void> run(const Descriptor&, const detail::PlanChoice&, const Stream&, Workspace, const Args&) noexcept;
+};
+template <class... T>
+using ScanBackwardPlan = Plan<ScanBackwardOp, T...>;
 
 /// h[t] = a[t] * h[t-1] + b[t] along one axis; h[-1] is 0, or the initial state.
 struct LinearRecurrenceDescriptor {
@@ -91,7 +114,31 @@ struct LinearRecurrenceBackwardArgs {
   std::optional<AnyTensorMut> d_initial{};  ///< only with an initial state
 };
 
-PLANCK_DECLARE_OP(LinearRecurrence, 1);
-PLANCK_DECLARE_OP(LinearRecurrenceBackward, 1);
+/// LinearRecurrencePlan<T> or LinearRecurrencePlan<>.
+struct PLANCK_API LinearRecurrenceOp {
+  using Descriptor = LinearRecurrenceDescriptor;
+  using Args = LinearRecurrenceArgs;
+  static constexpr std::string_view kName = "LinearRecurrence";
+  static constexpr std::size_t kElements = 1;
+  static Result<detail::PlanChoice> select(const Stream&, const Descriptor&, const PlanPreference&,
+                                           std::span<const ElementKind> expected) noexcept;
+  static Result<void> can_implement(const Descriptor&, const detail::PlanChoice&, const Args&) noexcept;
+  static Result<void> run(const Descriptor&, const detail::PlanChoice&, const Stream&, Workspace, const Args&) noexcept;
+};
+template <class... T>
+using LinearRecurrencePlan = Plan<LinearRecurrenceOp, T...>;
+
+struct PLANCK_API LinearRecurrenceBackwardOp {
+  using Descriptor = LinearRecurrenceBackwardDescriptor;
+  using Args = LinearRecurrenceBackwardArgs;
+  static constexpr std::string_view kName = "LinearRecurrenceBackward";
+  static constexpr std::size_t kElements = 1;
+  static Result<detail::PlanChoice> select(const Stream&, const Descriptor&, const PlanPreference&,
+                                           std::span<const ElementKind> expected) noexcept;
+  static Result<void> can_implement(const Descriptor&, const detail::PlanChoice&, const Args&) noexcept;
+  static Result<void> run(const Descriptor&, const detail::PlanChoice&, const Stream&, Workspace, const Args&) noexcept;
+};
+template <class... T>
+using LinearRecurrenceBackwardPlan = Plan<LinearRecurrenceBackwardOp, T...>;
 
 }  // namespace planck

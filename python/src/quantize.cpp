@@ -1,3 +1,4 @@
+#include "planck/dynamic_range.hpp"
 #include "planck/quantize.hpp"
 
 #include "arguments.hpp"

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "planck/plan.hpp"
+#include "planck/dynamic_range.hpp"
 #include "planck/quantize.hpp"
 
 namespace planck {

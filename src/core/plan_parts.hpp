@@ -47,7 +47,7 @@ Status run(const Descriptor& descriptor, const detail::PlanChoice& choice, const
 
 }  // namespace planck::core
 
-/// Defines the functions that PLANCK_DECLARE_OP declared, from NameParts.
+/// Defines the functions of NameOp from NameParts.
 #define PLANCK_DEFINE_OP(Name)                                                                                     \
   Result<detail::PlanChoice> Name##Op::select(const Stream& stream, const Descriptor& descriptor,                  \
                                               const PlanPreference& preference,                                    \

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "planck/quantize.hpp"
+#include "planck/dynamic_range.hpp"
 #include "planck/stream.hpp"
 #include "quantize/dynamic_range_scalar.hpp"
 

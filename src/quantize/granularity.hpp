@@ -5,7 +5,7 @@
 
 #include "core/error_texts.hpp"
 #include "core/layout.hpp"
-#include "planck/quantize.hpp"
+#include "planck/granularity.hpp"
 
 namespace planck::quantize {
 

@@ -1,5 +1,5 @@
 # Cross-builds for 64-bit Arm with Debian's compiler and runs the tests under qemu. PLANCK_ARM_ROOT holds the arm64
-# libraries, unpacked; scripts/test --full fetches them.
+# libraries, unpacked; scripts/check --full fetches them.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

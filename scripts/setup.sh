@@ -1,4 +1,4 @@
-# Shared by scripts/run, scripts/test and scripts/bench: installs what is missing. Sourced, not run.
+# Shared by scripts/run, scripts/test, scripts/check and scripts/bench: installs what is missing. Sourced, not run.
 
 # Prints a heading, and how long the step before it took.
 step() {
@@ -16,14 +16,20 @@ need_packages() {
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
   done
   [ ${#missing[@]} -eq 0 ] && return 0
-  echo "installing ${missing[*]}"
   local sudo=()
   [ "$(id -u)" -eq 0 ] || sudo=(sudo)
   "${sudo[@]}" apt-get update -qq
+  local bytes
+  bytes=$(apt-get install --print-uris -y -qq --no-install-recommends "${missing[@]}" | awk '{ sum += $3 } END { printf "%.0f", sum }')
+  echo "downloading $((bytes / 1000000)) MB of Debian packages: ${missing[*]}"
   DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
+# What each script needs: to build, to test, and to check.
 BUILD_PACKAGES=(g++ cmake ninja-build ccache libhwy-dev libexpected-dev libtbb-dev libcli11-dev nlohmann-json3-dev)
+
+TEST_PACKAGES=(git pkg-config libgtest-dev libboost-context-dev chromium)
+CHECK_PACKAGES=(clang clang-format clang-tidy libbenchmark-dev valgrind)
 
 # Clones share what was compiled: paths are taken from the clone's root.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
@@ -35,16 +41,45 @@ configure_preset() {
   cmake --preset "$1" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache "${@:2}" >/dev/null
 }
 
+# Runs ninja so that its progress can be seen: on a terminal as it shows it, in a log a line for every tenth.
+progress() {
+  if [ -t 1 ]; then
+    "$@"
+  else
+    "$@" | awk 'match($0, /^\[[0-9]+\/[0-9]+\]/) {
+        split(substr($0, 2, RLENGTH - 2), part, "/")
+        if (part[1] != part[2] && part[1] * 10 < shown * part[2]) next
+        shown = int(part[1] * 10 / part[2]) + 1
+      }
+      { print; fflush() }'
+  fi
+}
+
 # Configures and builds a preset: build_preset PRESET [cmake options ...]
 build_preset() {
   configure_preset "$@"
-  cmake --build --preset "$1" | tail -n 1
+  progress cmake --build --preset "$1"
+}
+
+# Runs two commands at once, each on its core, and shows the output of one after the other's; fails if one of them does.
+both() {
+  local log first=0
+  log=$(mktemp)
+  bash -c "$2" >"$log" 2>&1 &
+  local second=$!
+  bash -c "$1" || first=$?
+  wait "$second" || first=$?
+  cat "$log"
+  rm -f "$log"
+  return "$first"
 }
 
 # PyTorch and onnxruntime, oracles of some tests and peers of the benchmarks, are large: all clones share one environment.
 PYTHON_PACKAGES=(python3 python3-dev python3-venv)
 VENV=${PLANCK_TEST_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/planck/venv}
 PYTHON_MODULES=(torch numpy ml_dtypes onnx onnxruntime scikit_build_core nanobind)
+TEST_MODULES=(pytest mpmath hypothesis safetensors transformers compressed_tensors accelerate)
+CHECK_MODULES=(mypy ruff matplotlib)
 
 # Installs the Python modules among the arguments that the environment does not have yet.
 need_modules() {
@@ -53,7 +88,10 @@ need_modules() {
   missing=$("$VENV/bin/python" -c 'import sys; from importlib.util import find_spec
 print(*(name.replace("_", "-") for name in sys.argv[1:] if find_spec(name) is None))' "$@")
   [ -z "$missing" ] && return 0
-  echo "installing $missing"
+  case " $missing " in
+    *" torch "*) echo "downloading 3 GB of Python packages, 6 GB when installed: $missing" ;;
+    *) echo "downloading Python packages, less than 200 MB: $missing" ;;
+  esac
   # shellcheck disable=SC2086  # several names
   "$VENV/bin/pip" install -q $missing
 }

@@ -21,7 +21,7 @@ std::vector<std::string> instruction_sets() {
   FakeQuantizeDescriptor what;
   what.shape = {1};
   for (const ArchSku arch :
-       {ArchSku::Avx512, ArchSku::Avx2, ArchSku::Sse4, ArchSku::Ssse3, ArchSku::Sse2, ArchSku::Neon, ArchSku::Scalar}) {
+       {ArchSku::Avx512, ArchSku::Avx2, ArchSku::Sse4, ArchSku::Sse2, ArchSku::Neon, ArchSku::Scalar}) {
     PlanPreference preference;
     preference.prefer_arch = arch;
     if (FakeQuantizePlan<>::select(Stream::cpu(), what, preference)) names.emplace_back(to_string(arch));

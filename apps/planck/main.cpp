@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kExitCodes =
     "Exit codes: 0 done; 1 reading or writing failed; 2 wrong usage, or the output exists; 3 a file is broken;\n"
     "4 the result could not be what was asked for; 5 compare: the checkpoints differ; 128 + n stopped by signal n.\n"
-    "PLANCK_ISA=scalar|ssse3|sse4|avx2|avx512|neon picks the instruction set; it changes no bit of any output.";
+    "PLANCK_ISA=scalar|sse4|avx2|avx512|neon picks the instruction set; it changes no bit of any output.";
 
 void add_threads_and_json(CLI::App& command, int& threads, bool& json) {
   command.add_option("--threads", threads, "At most this many (default: one for each processor)")

@@ -71,7 +71,6 @@ enum class ArchSku : std::int32_t {
   Sm120 = 5,
   Scalar = 100,
   Sse2 = 101,
-  Ssse3 = 102,
   Sse4 = 103,
   Avx2 = 104,
   Avx512 = 105,

@@ -156,8 +156,6 @@ std::string_view to_string(ArchSku arch) noexcept {
       return "scalar";
     case ArchSku::Sse2:
       return "sse2";
-    case ArchSku::Ssse3:
-      return "ssse3";
     case ArchSku::Sse4:
       return "sse4";
     case ArchSku::Avx2:

@@ -30,7 +30,7 @@ std::string_view device_name(Device device) noexcept { return device == Device::
 
 const DeviceBackend* backend_of(Device device) noexcept { return device == Device::Cuda ? cuda_backend() : nullptr; }
 
-/// The instruction sets of this machine, for people: "avx2 sse4 ssse3 scalar".
+/// The instruction sets of this machine, for people: "avx2 sse4 scalar".
 class ArchList {
  public:
   ArchList() noexcept {

@@ -6,7 +6,7 @@
 namespace planck::cpu {
 
 std::span<const ArchSku> known_archs() noexcept {
-  static constexpr ArchSku kKnown[] = {ArchSku::Avx512, ArchSku::Avx2, ArchSku::Sse4,  ArchSku::Ssse3,
+  static constexpr ArchSku kKnown[] = {ArchSku::Avx512, ArchSku::Avx2, ArchSku::Sse4,
                                        ArchSku::Sse2,   ArchSku::Neon, ArchSku::Scalar};
   return kKnown;
 }
@@ -20,8 +20,6 @@ std::int64_t highway_targets(ArchSku arch) noexcept {
       return HWY_AVX2;
     case ArchSku::Sse4:
       return HWY_SSE4;
-    case ArchSku::Ssse3:
-      return HWY_SSSE3;
 #ifdef HWY_SSE2
     case ArchSku::Sse2:
       return HWY_SSE2;

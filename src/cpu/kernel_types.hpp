@@ -46,8 +46,6 @@ std::span<const Row> rows_of(ArchSku arch) noexcept {
       return TargetRows<Family, HWY_AVX2, Row>::get();
     case ArchSku::Sse4:
       return TargetRows<Family, HWY_SSE4, Row>::get();
-    case ArchSku::Ssse3:
-      return TargetRows<Family, HWY_SSSE3, Row>::get();
 #ifdef HWY_SSE2
     case ArchSku::Sse2:
       return TargetRows<Family, HWY_SSE2, Row>::get();

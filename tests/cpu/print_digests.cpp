@@ -1,5 +1,5 @@
 // Prints one line per kernel: its name and a digest of what it makes of fixed inputs. Run on two machines, the
-// outputs must be the same text; scripts/test --full compares x86-64 and 64-bit Arm.
+// outputs must be the same text; scripts/check --full compares x86-64 and 64-bit Arm.
 #include <cmath>
 #include <cstdio>
 

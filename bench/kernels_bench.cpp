@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "interleaved.hpp"
-#include "quantize/quantize_ops.hpp"
+#include "quantize/ops.hpp"
 #include "support/op_cases.hpp"
 #include "support/test_tensor.hpp"
 

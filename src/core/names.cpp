@@ -1,8 +1,8 @@
 // The names of all enumerations, and a kernel's identity in one line.
 #include <string>
 
-#include "planck/plan.hpp"
 #include "planck/dynamic_range.hpp"
+#include "planck/plan.hpp"
 #include "planck/quantize.hpp"
 
 namespace planck {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/device_backend.hpp"
+#include "backend/device_backend.hpp"
 #include "core/error_texts.hpp"
 #include "cpu/kernel.hpp"
 #include "planck/plan.hpp"

@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "cpu/parallel.hpp"
-#include "cpu/span_runner.hpp"
 #include "cpu/streaming.hpp"
+#include "cpu/strided/span_runner.hpp"
 
 namespace planck::cpu {
 namespace {

@@ -1,4 +1,4 @@
-// Which instruction sets this machine has, and which one a plan should use.
+// Which instruction sets there are, and which of them this machine has.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // A kernel as the rest of the library sees it: one row of the kernel list and one function over contiguous spans.
 //
-// The list is the only one there is: plans choose from it, the parity test walks it for every instruction
+// One list of them: plans choose from it, the parity test walks it for every instruction
 // set, and the benchmark times it.
 #pragma once
 

@@ -14,9 +14,9 @@
 #include "core/workspace.hpp"
 #include "cpu/canonical_sums.hpp"
 #include "cpu/parallel.hpp"
-#include "cpu/rectangle.hpp"
-#include "cpu/span_runner.hpp"
 #include "cpu/streaming.hpp"
+#include "cpu/strided/rectangle.hpp"
+#include "cpu/strided/span_runner.hpp"
 #include "numerics/storage.hpp"
 
 namespace planck::cpu {

@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "cpu/kernel_types.hpp"
-#include "cpu/simd_lanes-inl.h"
-#include "cpu/sum_codes-inl.h"
+#include "cpu/simd/lanes-inl.h"
+#include "dynamic_range/cpu/sum_codes-inl.h"
 #include "numerics/canonical_order.hpp"
 #include "numerics/storage.hpp"
 

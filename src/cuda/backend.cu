@@ -1,5 +1,5 @@
 // The CUDA library as the plans see it: its table of entry points, the current device, and errors with their codes.
-#include "core/device_backend.hpp"
+#include "backend/device_backend.hpp"
 #include "cuda/entries.hpp"
 #include "cuda/launch.hpp"
 

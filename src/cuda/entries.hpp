@@ -1,7 +1,7 @@
 // The entry points of the CUDA library, one for each engine, as core::DeviceBackend lists them.
 #pragma once
 
-#include "core/device_backend.hpp"
+#include "backend/device_backend.hpp"
 
 namespace planck::cuda {
 

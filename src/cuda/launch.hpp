@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/device_backend.hpp"
+#include "backend/device_backend.hpp"
 #include "cuda/platform.hpp"
 
 namespace planck::cuda {

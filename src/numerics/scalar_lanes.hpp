@@ -1,5 +1,5 @@
 // The plainest lane kind: one float or double is a vector of one lane. The reference and CUDA device code
-// use it; src/cpu/simd_lanes-inl.h has the same names for Highway vectors.
+// use it; src/cpu/simd/lanes-inl.h has the same names for Highway vectors.
 //
 // A lane kind is a value type V with + - * / and < <=, constructible from a number of its own type, and the
 // functions below. Masks are what comparisons give; they combine with & and choose with select.

@@ -9,7 +9,7 @@
 #include <regex>
 #include <vector>
 
-#include "core/device_backend.hpp"
+#include "backend/device_backend.hpp"
 #include "core/error_texts.hpp"
 #include "planck/planck.h"
 #include "planck/planck.hpp"

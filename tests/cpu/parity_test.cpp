@@ -12,8 +12,8 @@
 #include <span>
 #include <string_view>
 
-#include "cpu/row_scan.hpp"
 #include "cpu/streaming.hpp"
+#include "scan/cpu/rows.hpp"
 #include "support/thread_executor.hpp"
 
 namespace planck::test {

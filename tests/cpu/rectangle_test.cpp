@@ -1,5 +1,5 @@
 // Rectangles of every element size, turned round and not, with strides of either sign.
-#include "cpu/rectangle.hpp"
+#include "cpu/strided/rectangle.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,10 +7,10 @@
 
 #include "numerics/canonical_order.hpp"
 #include "numerics/storage.hpp"
-#include "quantize/quantize_scalar.hpp"
+#include "quantize/scalar.hpp"
 
 namespace planck::scalar {
-#include "elementwise/binary_param_math.inl"
+#include "binary/math.inl"
 }  // namespace planck::scalar
 
 namespace {

@@ -15,8 +15,8 @@
 #include "cuda/entries.hpp"
 #include "cuda_on_cpu/few_blocks.hpp"
 #include "cuda_on_cpu/scheduler.hpp"
+#include "dynamic_range/ops.hpp"
 #include "numerics/dispatch.hpp"
-#include "quantize/dynamic_range_ops.hpp"
 
 namespace planck {
 namespace {

@@ -15,8 +15,8 @@
 #include "cuda/entries.hpp"
 #include "cuda_on_cpu/few_blocks.hpp"
 #include "cuda_on_cpu/scheduler.hpp"
-#include "scan/scan_carry.hpp"
-#include "scan/scan_scalar.hpp"
+#include "scan/carry.hpp"
+#include "scan/scalar.hpp"
 
 namespace planck {
 namespace {

@@ -7,7 +7,7 @@
 #include <hwy/highway.h>
 // clang-format on
 
-#include "cpu/simd_lanes-inl.h"
+#include "cpu/simd/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::cpu::HWY_NAMESPACE {

@@ -1,6 +1,4 @@
 // Scans piece by piece: whatever the cuts, the results are those of the whole axis, bit for bit.
-#include "scan/scan_carry.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,7 +7,8 @@
 #include <vector>
 
 #include "planck/planck.hpp"
-#include "scan/scan_scalar.hpp"
+#include "scan/carry.hpp"
+#include "scan/scalar.hpp"
 #include "support/op_cases.hpp"
 #include "support/scan_pieces.hpp"
 

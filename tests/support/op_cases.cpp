@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "cpu/isa.hpp"
-#include "quantize/quantize_ops.hpp"
-#include "scan/scan_ops.hpp"
+#include "quantize/ops.hpp"
+#include "scan/ops.hpp"
 
 namespace planck::test {
 namespace {

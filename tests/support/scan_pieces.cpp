@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "scan/scan_scalar.hpp"
+#include "scan/scalar.hpp"
 
 namespace planck::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planck/planck.hpp"
-#include "scan/scan_carry.hpp"
+#include "scan/carry.hpp"
 #include "support/test_tensor.hpp"
 
 namespace planck::test {

@@ -1,0 +1,124 @@
+// The parameterised binary family on CUDA: the shared formulas as operations of the elementwise engine and of the
+// canonical sums. A scalar weight is an absent weight tensor that is read as the number.
+#include "cuda/elementwise.cuh"
+#include "cuda/entries.hpp"
+#include "cuda/sums.cuh"
+#include "numerics/storage.hpp"
+
+namespace planck::scalar {
+namespace {
+#include "binary/math.inl"
+}  // namespace
+}  // namespace planck::scalar
+
+namespace planck::cuda {
+namespace {
+
+using elementwise::Weight;
+
+template <class C_>
+struct WeightParam {
+  using Compute = C_;
+  static constexpr int kParams = 1;
+  struct State {
+    C_ weight;
+  };
+  __device__ __forceinline__ State state(const C_ (&param)[kParams + 1]) const { return {param[0]}; }
+};
+
+/// a, b, weight -> y.
+template <class Formula, class C>
+struct BinaryOp : WeightParam<C> {
+  static constexpr int kTensors = 2;
+  static constexpr int kOutputs = 1;
+  static constexpr int kStored = 1;
+  __device__ __forceinline__ void operator()(const typename WeightParam<C>::State& p, const C (&in)[kTensors],
+                                             C (&out)[kOutputs]) const {
+    out[0] = Formula::value(in[0], in[1], p.weight);
+  }
+};
+
+/// dy, a, b, weight -> da, db, dw.
+template <class Formula, class C>
+struct BinaryBackwardOp : WeightParam<C> {
+  static constexpr int kTensors = 3;
+  static constexpr int kOutputs = 3;
+  static constexpr int kStored = 3;
+  static constexpr int kFirstSummed = 0;
+  __device__ __forceinline__ void operator()(const typename WeightParam<C>::State& p, const C (&in)[kTensors],
+                                             C (&out)[kOutputs]) const {
+    out[0] = Formula::da(in[0], p.weight);
+    out[1] = Formula::db(in[0], p.weight);
+    out[2] = Formula::dw(in[0], in[1], in[2]);
+  }
+};
+
+/// The job without operands, over the index space of `loop`.
+template <class Op>
+Job<Op> job_of(const core::DeviceBinary& what, const core::StridedLoop& loop) {
+  Job<Op> job{{}, loop, {}, {}};
+  job.loop.operands = 0;
+  job.kind.fill(what.element);
+  job.absent[Op::kTensors] = static_cast<typename Op::Compute>(what.param);
+  return job;
+}
+
+/// Adds the next `count` operands of `from`, of which `used` have been taken.
+void take(core::StridedLoop& loop, const core::StridedLoop& from, int& used, int count) {
+  for (; count > 0; --count) loop.operand[loop.operands++] = from.operand[used++];
+}
+
+template <class Formula, class C>
+core::Status forward(const core::DeviceRun& run, const core::DeviceBinary& what,
+                     const core::StridedLoop& loop) noexcept {
+  auto job = job_of<BinaryOp<Formula, C>>(what, loop);
+  int used = 0;
+  take(job.loop, loop, used, 2);
+  if (what.weight == Weight::Tensor) {
+    take(job.loop, loop, used, 1);
+  } else {
+    job.loop.add_absent(what.element);
+  }
+  take(job.loop, loop, used, 1);
+  return run_elementwise(run, job);
+}
+
+template <class Formula, class C>
+core::Status backward(const core::DeviceRun& run, const core::DeviceBinary& what,
+                      const core::StridedLoop& loop) noexcept {
+  auto job = job_of<BinaryBackwardOp<Formula, C>>(what, loop);
+  int used = 0;
+  if (what.weight == Weight::Tensor) {
+    // An absent weight tensor is one that no wanted gradient depends on; it is read as any number.
+    take(job.loop, loop, used, 7);
+  } else {
+    take(job.loop, loop, used, 1);
+    for (int k = 0; k < 3; ++k) job.loop.add_absent(what.element);
+    take(job.loop, loop, used, 2);
+    job.loop.add_absent(what.element);
+  }
+  if (what.sums.count == 0) return run_elementwise(run, job);
+  return run_sums(run, job, what.sums, &loop.operand[used]);
+}
+
+template <class Formula, class C>
+core::Status run_typed(const core::DeviceRun& run, const core::DeviceBinary& what,
+                       const core::StridedLoop& loop) noexcept {
+  return what.backward ? backward<Formula, C>(run, what, loop) : forward<Formula, C>(run, what, loop);
+}
+
+template <class Formula>
+core::Status run_kind(const core::DeviceRun& run, const core::DeviceBinary& what,
+                      const core::StridedLoop& loop) noexcept {
+  return what.element == ElementKind::F64 ? run_typed<Formula, double>(run, what, loop)
+                                          : run_typed<Formula, float>(run, what, loop);
+}
+
+}  // namespace
+
+core::Status binary(const core::DeviceRun& run, const core::DeviceBinary& job, const core::StridedLoop& loop) noexcept {
+  return job.kind == BinaryKind::Lerp ? run_kind<scalar::Lerp>(run, job, loop)
+                                      : run_kind<scalar::AddScaled>(run, job, loop);
+}
+
+}  // namespace planck::cuda

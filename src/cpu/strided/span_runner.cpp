@@ -1,0 +1,154 @@
+#include "cpu/strided/span_runner.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "cpu/strided/rectangle.hpp"
+
+namespace planck::cpu {
+namespace {
+
+/// From this length on a row is worth a call of its own if that saves spreading its scale and zero point out.
+constexpr std::int64_t kSegmentColumns = 64;
+
+/// n copies of the element at `from`.
+void repeat_element(std::int64_t size, const std::byte* from, std::byte* to, std::int64_t n) {
+  const auto fill = [&]<class T>(T value) {
+    std::memcpy(&value, from, sizeof value);
+    std::fill_n(reinterpret_cast<T*>(to), n, value);
+  };
+  switch (size) {
+    case 1:
+      return fill(std::uint8_t{});
+    case 2:
+      return fill(std::uint16_t{});
+    case 4:
+      return fill(std::uint32_t{});
+    default:
+      return fill(std::uint64_t{});
+  }
+}
+
+}  // namespace
+
+SpanRunner::SpanRunner(const KernelRow& kernel, const void* params, const core::StridedLoop& loop, int inputs,
+                       int outputs, int column_dim, int row_dim, unsigned streamed) noexcept
+    : kernel_(kernel), params_(params), inputs_(inputs), operands_(inputs + outputs) {
+  for (int k = 0; k < operands_; ++k) {
+    const core::LoopOperand& op = loop.operand[k];
+    size_[k] = op.element_bytes;
+    column_stride_[k] = column_dim < 0 ? op.element_bytes : op.stride[column_dim];
+    row_stride_[k] = row_dim < 0 ? 0 : op.stride[row_dim];
+    if (op.base == nullptr) {
+      access_[k] = Access::Absent;
+      if (k < inputs_) std::memset(scratch(k), 0, kScratch * static_cast<std::size_t>(size_[k]));
+    } else if (column_stride_[k] == size_[k]) {
+      access_[k] = Access::Direct;
+    } else if (column_stride_[k] == 0 && k < inputs_) {
+      access_[k] = Access::Repeat;
+    } else {
+      access_[k] = Access::Pack;
+      // Worth a tile only if the rows lie closer together in memory than the columns do.
+      tiled_ |= row_dim >= 0 && std::abs(row_stride_[k]) < std::abs(column_stride_[k]);
+    }
+    // An output that goes through scratch must stay in the cache.
+    if (k >= inputs_ && access_[k] == Access::Direct) streamed_ |= streamed & 1U << (k - inputs_);
+  }
+  segments_ =
+      kernel.segments != nullptr && access_[inputs_ - 2] == Access::Repeat && access_[inputs_ - 1] == Access::Repeat;
+}
+
+bool SpanRunner::rows_are_one_span(std::int64_t columns) const noexcept {
+  for (int k = 0; k < operands_; ++k) {
+    if (access_[k] == Access::Pack) return false;
+    if (access_[k] == Access::Direct && row_stride_[k] != columns * size_[k]) return false;
+  }
+  return true;
+}
+
+void SpanRunner::run_as_spans(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+  filled_from_ = {};
+  const std::int64_t span_rows = kScratch / columns;
+  for (std::int64_t r = 0; r < rows; r += span_rows) {
+    const std::int64_t count = std::min(span_rows, rows - r);
+    void* operands[core::kMaxLoopOperands];
+    for (int k = 0; k < operands_; ++k) {
+      const std::byte* first = at[k] + r * row_stride_[k];
+      operands[k] = access_[k] == Access::Direct ? const_cast<std::byte*>(first) : scratch(k);
+      if (access_[k] != Access::Repeat) continue;
+      for (std::int64_t i = 0; i < count; ++i) {
+        repeat_element(size_[k], first + i * row_stride_[k], scratch(k) + i * columns * size_[k], columns);
+      }
+    }
+    kernel_.span(params_, operands, count * columns, streamed_);
+  }
+}
+
+void SpanRunner::run(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+  run_segments_ = segments_ && columns >= kSegmentColumns;
+  // Many short rows in one call: a call costs as much as some hundred elements do.
+  if (!run_segments_ && rows > 1 && columns <= kScratch / 2 && rows_are_one_span(columns)) {
+    return run_as_spans(at, rows, columns);
+  }
+  bool scratch_used = false;
+  for (int k = 0; k < operands_; ++k) scratch_used |= access_[k] != Access::Direct && !read_in_place(k);
+  // A segment kernel takes all rows at once if none has to be packed.
+  const std::int64_t untiled_rows = run_segments_ && !scratch_used ? rows : 1;
+  const std::int64_t tile_rows = tiled_ ? kTileRows : untiled_rows;
+  const std::int64_t tile_columns = !scratch_used ? columns : tiled_ ? kTileColumns : kScratch;
+  Pointers tile;
+  for (std::int64_t r = 0; r < rows; r += tile_rows) {
+    for (std::int64_t c = 0; c < columns; c += tile_columns) {
+      for (int k = 0; k < operands_; ++k) tile[k] = at[k] + r * row_stride_[k] + c * column_stride_[k];
+      run_tile(tile, std::min(tile_rows, rows - r), std::min(tile_columns, columns - c));
+    }
+  }
+}
+
+void SpanRunner::pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+  for (int k = 0; k < inputs_; ++k) {
+    if (read_in_place(k)) continue;
+    if (access_[k] == Access::Repeat) {
+      if (rows == 1 && filled_from_[k] == at[k] && filled_columns_[k] >= columns) continue;
+      filled_from_[k] = rows == 1 ? at[k] : nullptr;  // a tile holds other values in its other rows
+      filled_columns_[k] = columns;
+      if (rows == 1) {
+        repeat_element(size_[k], at[k], scratch(k), columns);
+        continue;
+      }
+    }
+    if (access_[k] == Access::Pack || access_[k] == Access::Repeat) {
+      copy_rectangle(size_[k], at[k], row_stride_[k], column_stride_[k], scratch(k), columns * size_[k], size_[k], rows,
+                     columns);
+    }
+  }
+}
+
+void SpanRunner::run_tile(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+  pack_inputs(at, rows, columns);
+  void* operands[core::kMaxLoopOperands];
+  std::int64_t row_strides[core::kMaxLoopOperands];
+  for (int k = 0; k < operands_; ++k) {
+    const Access access = read_in_place(k) ? Access::Direct : access_[k];
+    const std::int64_t scratch_stride = access == Access::Absent ? 0 : columns * size_[k];
+    operands[k] = access == Access::Direct ? at[k] : scratch(k);
+    row_strides[k] = access == Access::Direct ? row_stride_[k] : scratch_stride;
+  }
+  if (run_segments_) {
+    kernel_.segments(params_, operands, row_strides, rows, columns, streamed_);
+  } else {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      kernel_.span(params_, operands, columns, streamed_);
+      for (int k = 0; k < operands_; ++k) operands[k] = static_cast<std::byte*>(operands[k]) + row_strides[k];
+    }
+  }
+  for (int k = inputs_; k < operands_; ++k) {
+    if (access_[k] == Access::Pack) {
+      copy_rectangle(size_[k], scratch(k), columns * size_[k], size_[k], at[k], row_stride_[k], column_stride_[k], rows,
+                     columns);
+    }
+  }
+}
+
+}  // namespace planck::cpu

@@ -1,0 +1,149 @@
+// The plan of dynamic-range quantisation: checks, and handing a run to a backend.
+#include <algorithm>
+
+#include "core/plan_parts.hpp"
+#include "dynamic_range/ops.hpp"
+#include "numerics/dispatch.hpp"
+#include "quantize/contents.hpp"
+#include "quantize/descriptor_checks.hpp"
+#include "quantize/granularity.hpp"
+#include "quantize/ops.hpp"
+
+namespace planck {
+namespace {
+
+using core::fail;
+using core::OperandChecks;
+using core::Role;
+using core::Status;
+using core::Text;
+using detail::PlanChoice;
+using Descriptor = DynamicRangeQuantizeDescriptor;
+using Args = DynamicRangeQuantizeArgs;
+
+struct DynamicRangeQuantizeParts {
+  static constexpr std::string_view kPlan = "DynamicRangeQuantizePlan";
+  static std::string_view name(const Descriptor&) { return kPlan; }
+
+  static ElementKind scale_element(const Descriptor& d) {
+    return d.scale_element.value_or(compute_of(d.input_element));
+  }
+
+  static Status check_codes(const Descriptor& d) noexcept {
+    PLANCK_TRY(quantize::check_code_range(kPlan, d.q_min, d.q_max, quantize::limits_of(d.output_element)));
+    switch (d.mode) {
+      case DynamicRangeMode::Symmetric:
+        return d.q_max > 0 ? Status() : Status(fail(Text::SymmetricRange, {kPlan, d.q_max}));
+      case DynamicRangeMode::Asymmetric:
+        return d.q_max > d.q_min ? Status() : Status(fail(Text::AsymmetricRange, {kPlan, d.q_max}));
+    }
+    return fail(Text::ModeUnknown, {kPlan, static_cast<std::int32_t>(d.mode)});
+  }
+
+  static Result<PlanChoice> select(const Stream& stream, const Descriptor& d, const PlanPreference& preference,
+                                   std::span<const ElementKind> expected) noexcept {
+    PLANCK_TRY(core::check_type_parameter(kPlan, "input_element", expected, 0, d.input_element));
+    PLANCK_TRY(core::check_type_parameter(kPlan, "output_element", expected, 1, d.output_element));
+    PLANCK_TRY(quantize::check_elements(
+        kPlan, {"input_element", d.input_element, "output_element", d.output_element, scale_element(d)}));
+    PLANCK_TRY(core::check_shape(kPlan, "shape", d.shape));
+    PLANCK_TRY(quantize::check_granularity(kPlan, d.shape, d.scope));
+    PLANCK_TRY(check_codes(d));
+    if (d.nonfinite != NonFinite::Saturate && d.nonfinite != NonFinite::Error) {
+      return fail(Text::NonFiniteUnknown, {kPlan, static_cast<std::int32_t>(d.nonfinite)});
+    }
+    core::KernelRequest request;
+    request.plan = kPlan;
+    request.rows = quantize::kernels_for(d.input_element);
+    request.kernel = quantize::kernel_row(quantize::Formula::Range, d.input_element, std::nullopt, 0, false);
+    request.precision = core::precision_of(d.input_element, false);
+    const core::DeviceBackend* const device = core::device_backend(stream);
+    if (device != nullptr && d.nonfinite == NonFinite::Error) return fail(Text::NonFiniteOnDevice, {kPlan, "CUDA"});
+    request.workspace_bytes = device != nullptr
+                                  ? device->dynamic_range_workspace(d.shape, d.scope, d.input_element)
+                                  : quantize::cpu_backend::dynamic_range_workspace(d.shape, d.scope, d.input_element);
+    Result<PlanChoice> choice = core::choose_kernel(request, stream, preference);
+    if (choice) {
+      choice->sku.op = static_cast<std::int32_t>(QuantizeKind::DynamicRange);
+      choice->sku.aux_element = d.output_element;
+    }
+    return choice;
+  }
+
+  static Status check(OperandChecks& checks, const Descriptor& d, const Args& a) noexcept {
+    if (!d.qparams_only && !a.output) return fail(Text::ArgumentMissing, {kPlan, "output", "the codes"});
+    if (d.qparams_only && a.output) {
+      return fail(Text::ArgumentUnexpected, {kPlan, "output", "the descriptor says qparams_only"});
+    }
+    if (d.qparams_only && a.row_sum) {
+      return fail(Text::ArgumentUnexpected, {kPlan, "row_sum", "the descriptor says qparams_only"});
+    }
+    if (d.mode == DynamicRangeMode::Asymmetric && !a.zero_point) {
+      return fail(Text::ArgumentMissing, {kPlan, "zero_point", "Asymmetric"});
+    }
+    const Shape segments = qparams_shape(d.shape, d.scope);
+    if (a.row_sum) PLANCK_TRY(check_row_sum(d, segments));
+    PLANCK_TRY(checks.add({"input", Role::Input, a.input, d.input_element, &d.shape}));
+    PLANCK_TRY(checks.add({"scale", Role::SummedOutput, a.scale, scale_element(d), &segments}));
+    if (a.output) PLANCK_TRY(checks.add({"output", Role::SummedOutput, *a.output, d.output_element, &d.shape}));
+    if (a.zero_point) {
+      PLANCK_TRY(checks.add({"zero_point", Role::SummedOutput, *a.zero_point, ElementKind::S32, &segments}));
+    }
+    if (a.row_sum) PLANCK_TRY(checks.add({"row_sum", Role::SummedOutput, *a.row_sum, ElementKind::S32, &segments}));
+    return checks.check_overlaps();
+  }
+
+  /// The longest segment's sum must fit 32 bits.
+  static Status check_row_sum(const Descriptor& d, const Shape& segments) noexcept {
+    const std::int64_t count = core::numel(segments);
+    if (count == 0) return {};
+    const auto* group = std::get_if<PerGroup>(&d.scope);
+    const std::int64_t axis = group != nullptr ? d.shape[quantize::axis_of(d.shape, d.scope)] : 0;
+    const std::int64_t length = group != nullptr ? std::min(group->group_size, axis) : core::numel(d.shape) / count;
+    const std::int64_t largest = std::max(std::abs(d.q_min), std::abs(d.q_max));
+    if (largest == 0 || length <= ((std::int64_t{1} << 31) - 1) / largest) return {};  // no product: it may overflow
+    return fail(Text::RowSumTooLong, {kPlan, length, d.q_min, d.q_max});
+  }
+
+  static Status check_contents(const Descriptor& d, const Args& a) noexcept {
+    if (d.nonfinite == NonFinite::Saturate) return {};
+    std::optional<std::pair<std::int64_t, double>> infinite;
+    numerics::with_float(d.input_element, [&]<class T>(T) {
+      using C = scalar::Compute<T>;
+      const auto found = quantize::first_bad<T>(a.input, [](T stored) {
+        const C x = scalar::widen<C>(stored);
+        return !(scalar::abs(x) > std::numeric_limits<C>::max());
+      });
+      if (found) infinite.emplace(found->first, scalar::widen<double>(found->second));
+    });
+    if (!infinite) return {};
+    return fail(Text::InfiniteInput, {kPlan, infinite->first, infinite->second});
+  }
+
+  static quantize::DynamicRun run_of(const Descriptor& d, const Args& a) noexcept {
+    const auto wanted = [](const std::optional<AnyTensorMut>& view) { return view ? &*view : nullptr; };
+    return {
+        d.shape,          d.scope,          d.input_element,
+        d.output_element, scale_element(d), {d.mode == DynamicRangeMode::Symmetric, d.zero_in_range, d.q_min, d.q_max},
+        a.input,          a.scale,          wanted(a.zero_point),
+        wanted(a.output), wanted(a.row_sum)};
+  }
+
+  static void execute(const Descriptor& d, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
+                      const Args& a) noexcept {
+    const quantize::DynamicRun run = run_of(d, a);
+    if (choice.kernel == nullptr) return quantize::reference::dynamic_range(run);
+    quantize::cpu_backend::dynamic_range(stream, choice.sku.arch, run, workspace);
+  }
+
+  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const Descriptor& d,
+                       const Args& a) noexcept {
+    return backend.dynamic_range(run, run_of(d, a));
+  }
+};
+
+}  // namespace
+
+PLANCK_DEFINE_OP(DynamicRangeQuantize)
+
+}  // namespace planck

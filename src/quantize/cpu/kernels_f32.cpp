@@ -1,0 +1,29 @@
+// The quantise family's kernels for f32.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "quantize/cpu/kernels_f32.cpp"
+// clang-format off
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// clang-format on
+
+#include "dynamic_range/cpu/kernels-inl.h"
+
+namespace planck::cpu {
+struct QuantizeF32;
+template <>
+struct TargetRows<QuantizeF32, HWY_TARGET> {
+  static std::span<const KernelRow> get() {
+    static constexpr auto kRows = join(HWY_NAMESPACE::rows_for<float>(), HWY_NAMESPACE::dynamic_range_rows<float>());
+    return kRows;
+  }
+};
+}  // namespace planck::cpu
+
+#if HWY_ONCE
+namespace planck::cpu {
+template <>
+std::span<const KernelRow> quantize_kernels<float>(ArchSku arch) noexcept {
+  return rows_of<QuantizeF32>(arch);
+}
+}  // namespace planck::cpu
+#endif

@@ -1,0 +1,29 @@
+// The quantise family's kernels for f64.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "quantize/cpu/kernels_f64.cpp"
+// clang-format off
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// clang-format on
+
+#include "dynamic_range/cpu/kernels-inl.h"
+
+namespace planck::cpu {
+struct QuantizeF64;
+template <>
+struct TargetRows<QuantizeF64, HWY_TARGET> {
+  static std::span<const KernelRow> get() {
+    static constexpr auto kRows = join(HWY_NAMESPACE::rows_for<double>(), HWY_NAMESPACE::dynamic_range_rows<double>());
+    return kRows;
+  }
+};
+}  // namespace planck::cpu
+
+#if HWY_ONCE
+namespace planck::cpu {
+template <>
+std::span<const KernelRow> quantize_kernels<double>(ArchSku arch) noexcept {
+  return rows_of<QuantizeF64>(arch);
+}
+}  // namespace planck::cpu
+#endif

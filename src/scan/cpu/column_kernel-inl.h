@@ -1,0 +1,170 @@
+// A block of up to eight steps of a scan, for one lane or many side by side. Re-included once per target.
+#if defined(PLANCK_SCAN_LANE_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_SCAN_LANE_BLOCK_INL_H_
+#undef PLANCK_SCAN_LANE_BLOCK_INL_H_
+#else
+#define PLANCK_SCAN_LANE_BLOCK_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <tuple>
+
+#include "scan/cpu/columns.hpp"
+#include "scan/cpu/scans-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace planck::cpu::HWY_NAMESPACE {
+
+/// A block's steps. In and Out are tuples of what inputs and outputs are stored as.
+template <class Lanes, class Scan, class In, class Out>
+class Block {
+ public:
+  using V = typename Lanes::V;
+  using State = typename Scan::State;
+
+  static PLANCK_MATH void run(const LaneSteps& s, std::int64_t i) {
+    State own[kRegisters];
+    State before[kRegisters];
+    V lag[kRegisters];
+    const bool joins = s.writes && s.before != nullptr;
+    // Where there is nothing yet, whatever stands there is read, but not used.
+    get(s.own, i, s.part_stride, own);
+    get(joins ? s.before : s.own, i, s.part_stride, before);
+    if constexpr (Traits::kLags) Lanes::template load<double>(s.lag + i * kPartBytes, lag);
+    for (std::int64_t step = 0; step < s.steps; ++step) {
+      V x[kInputs][kRegisters];
+      load<0>(s, step, i, x);
+      V position[kRegisters];
+      for (int r = 0; r < kRegisters; ++r) position[r] = V(0);
+      if constexpr (Scan::kPositions) {
+        const std::int64_t here = s.position + step * s.position_step;
+        Lanes::positions(here + i * s.lane_position, s.lane_position, position);
+      }
+      V y[kOutputs][kRegisters];
+      if constexpr (Traits::kBefore) {
+        if (s.writes) {
+          for (int r = 0; r < kRegisters; ++r) {
+            if (s.first && step == 0) {
+              y[0][r] = joins ? Scan::project(before[r]) : Scan::identity();
+            } else {
+              y[0][r] = Scan::project(joins ? Scan::combine(before[r], own[r]) : own[r]);
+            }
+          }
+          store<0>(s, step, i, y);
+        }
+      }
+      V in[kRegisters][kInputs];
+      State fresh[kRegisters];
+      for (int r = 0; r < kRegisters; ++r) {
+        for (int k = 0; k < kInputs; ++k) in[r][k] = x[k][r];
+        fresh[r] = lift(s, in[r], lag + r, position[r]);
+      }
+      if constexpr (Traits::kLags) {
+        if (s.lag_only) break;
+      }
+      for (int r = 0; r < kRegisters; ++r) {
+        if (s.first && step == 0) {
+          own[r] = fresh[r];
+        } else {
+          own[r] = Scan::combine(own[r], fresh[r]);
+        }
+      }
+      if (Traits::kBefore || !s.writes) continue;
+      for (int r = 0; r < kRegisters; ++r) {
+        State prefix = own[r];
+        if (joins) prefix = Scan::combine(before[r], own[r]);
+        V out[kOutputs];
+        project(s, in[r], position[r], prefix, out);
+        for (int k = 0; k < kOutputs; ++k) y[k][r] = out[k];
+      }
+      store<0>(s, step, i, y);
+    }
+    if constexpr (Traits::kLags) Lanes::template store<double>(lag, s.lag + i * kPartBytes);
+    if (!s.lag_only) put(own, i, s.part_stride, s.own);
+  }
+
+  static PLANCK_MATH void combine(std::byte* into, const std::byte* left, const std::byte* right, std::int64_t i,
+                                  std::int64_t part_stride) {
+    State l[kRegisters];
+    State r[kRegisters];
+    get(left, i, part_stride, l);
+    get(right, i, part_stride, r);
+    for (int k = 0; k < kRegisters; ++k) l[k] = Scan::combine(l[k], r[k]);
+    put(l, i, part_stride, into);
+  }
+
+ protected:
+  static constexpr int kRegisters = Lanes::kRegisters;
+  static constexpr int kInputs = std::tuple_size_v<In>;
+  static constexpr int kOutputs = std::tuple_size_v<Out>;
+  using Traits = ScanTraits<Scan, V>;
+
+  static PLANCK_MATH State lift(const LaneSteps& s, const V* in, V* lag, V position) {
+    if constexpr (Traits::kLags) {
+      return Scan::lift(in, lag);
+    } else {
+      if constexpr (Traits::kBegins) {
+        if (s.edge) return Scan::begin(in);
+      }
+      return Scan::lift(in, position);
+    }
+  }
+  static PLANCK_MATH void project(const LaneSteps& s, const V* in, V position, const State& prefix, V* out) {
+    if constexpr (Traits::kGradient) {
+      Scan::gradients(in, !s.edge || s.input[kEdgeInput] != nullptr, position, prefix, out);
+    } else {
+      out[0] = Scan::project(prefix);
+      if constexpr (kOutputs == 2) out[1] = Scan::position(prefix);
+    }
+  }
+
+  template <int k>
+  static PLANCK_MATH void load(const LaneSteps& s, std::int64_t step, std::int64_t i, V (*x)[kRegisters]) {
+    if constexpr (k < kInputs) {
+      using T = std::tuple_element_t<k, In>;
+      // Fed inputs and those of the edge may be absent.
+      const bool absent = std::is_same_v<T, Unread> || (k >= kEdgeInput && s.input[k] == nullptr);
+      if (absent) {
+        for (int r = 0; r < kRegisters; ++r) x[k][r] = V(0);
+      } else if constexpr (!std::is_same_v<T, Unread>) {
+        constexpr std::int64_t kBytes = sizeof(T);
+        Lanes::template load<T>(s.input[k] + step * s.input_step[k] + i * kBytes, x[k]);
+      }
+      load<k + 1>(s, step, i, x);
+    }
+  }
+  template <int k>
+  static PLANCK_MATH void store(const LaneSteps& s, std::int64_t step, std::int64_t i, V (*y)[kRegisters]) {
+    if constexpr (k < kOutputs) {
+      using T = std::tuple_element_t<k, Out>;
+      constexpr std::int64_t kBytes = sizeof(T);
+      if (kOutputs == 1 || s.output[k] != nullptr) {
+        Lanes::template store<T>(y[k], s.output[k] + step * s.output_step[k] + i * kBytes, s.streamed);
+      }
+      store<k + 1>(s, step, i, y);
+    }
+  }
+
+  static PLANCK_MATH void get(const std::byte* from, std::int64_t i, std::int64_t part_stride, State* states) {
+    for (int k = 0; k < Scan::kParts; ++k) {
+      V part[kRegisters];
+      Lanes::template load<Stored>(from + k * part_stride + i * kPartBytes, part);
+      for (int r = 0; r < kRegisters; ++r) states[r].part[k] = part[r];
+    }
+  }
+  static PLANCK_MATH void put(const State* states, std::int64_t i, std::int64_t part_stride, std::byte* to) {
+    for (int k = 0; k < Scan::kParts; ++k) {
+      V part[kRegisters];
+      for (int r = 0; r < kRegisters; ++r) part[r] = states[r].part[k];
+      Lanes::template store<Stored>(part, to + k * part_stride + i * kPartBytes);
+    }
+  }
+  /// What a lane of a state is stored as.
+  using Stored = std::conditional_t<std::is_integral_v<V>, V, double>;
+};
+
+}  // namespace planck::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,320 @@
+#include "scan/cpu/column_strip.hpp"
+
+#include <algorithm>
+
+#include "cpu/strided/rectangle.hpp"
+
+namespace planck::cpu {
+
+using numerics::kRadix;
+
+Lanes::Lanes(const LaneScanKernel& kernel, std::byte* storage, std::int64_t n, std::int64_t length)
+    : kernel_(kernel), n_(n), part_stride_(n * kPartBytes), state_bytes_(kernel.parts * part_stride_), own_(storage) {
+  std::byte* at = storage + state_bytes_;
+  for (int level = 1; level <= numerics::levels_for(length) + 1; ++level) {
+    open_[level] = at;
+    above_storage_[level] = at + state_bytes_;
+    at += 2 * state_bytes_;
+  }
+}
+
+void Lanes::resume(std::int64_t elements, const StateView& totals) {
+  start(nullptr);
+  StateView from = totals;
+  for (int level = kCarryLevel; level < numerics::kMaxLevels; ++level) {
+    count_[level] = static_cast<int>(elements >> (numerics::kRadixBits * level)) & (kRadix - 1);
+    if (count_[level] > 0) {
+      copy_rectangle(kPartBytes, from.base, from.part, from.stride, open_[level], part_stride_, kPartBytes,
+                     kernel_.parts, n_);
+    }
+    from.base += kMaxScanParts * from.part;
+  }
+  for (int level = numerics::kMaxLevels - 1; level >= 1; --level) {
+    above_[level] = above_[level + 1];
+    if (count_[level] > 0) join_open(level);
+  }
+}
+
+void Lanes::save(const StateView& totals) {
+  before();
+  StateView to = totals;
+  for (int level = kCarryLevel; level < numerics::kMaxLevels; ++level) {
+    const bool open = count_[level] > 0;
+    static constexpr std::byte kZero[kPartBytes] = {};
+    for (int k = 0; k < kMaxScanParts; ++k) {
+      const bool copies = open && k < kernel_.parts;
+      copy_rectangle(kPartBytes, copies ? open_[level] + k * part_stride_ : kZero, 0, copies ? kPartBytes : 0,
+                     to.base + k * to.part, 0, to.stride, 1, n_);
+    }
+    to.base += kMaxScanParts * to.part;
+  }
+}
+
+void Lanes::join_open(int level) {
+  const std::byte* above = above_[level + 1];
+  if (above == nullptr) {
+    above_[level] = open_[level];
+  } else {
+    kernel_.combine(above_storage_[level], above, open_[level], n_, part_stride_);
+    above_[level] = above_storage_[level];
+  }
+}
+
+void Lanes::advance(LaneSteps& steps, std::int64_t count) {
+  steps.own = own_;
+  steps.n = n_;
+  steps.part_stride = part_stride_;
+  while (count > 0) {
+    if (count_[0] == kRadix) close();
+    steps.before = above_[1];
+    steps.first = count_[0] == 0;
+    steps.steps = std::min<std::int64_t>(count, kRadix - count_[0]);
+    kernel_.step(steps);
+    count_[0] += static_cast<int>(steps.steps);
+    count -= steps.steps;
+    steps.position += steps.steps * steps.position_step;
+    for (int k = 0; k < kMaxScanInputs; ++k) {
+      if (steps.input[k] != nullptr) steps.input[k] += steps.steps * steps.input_step[k];
+    }
+    for (int k = 0; k < kMaxScanOutputs; ++k) {
+      if (steps.output[k] != nullptr) steps.output[k] += steps.steps * steps.output_step[k];
+    }
+  }
+}
+
+void Lanes::push_block(int level, const std::byte* total) {
+  for (;; ++level) {
+    if (count_[level] == 0) {
+      std::memcpy(open_[level], total, static_cast<std::size_t>(state_bytes_));
+    } else {
+      kernel_.combine(open_[level], open_[level], total, n_, part_stride_);
+    }
+    if (++count_[level] < kRadix) break;
+    count_[level] = 0;
+    total = open_[level];
+  }
+  // Below this level nothing is open: what stands before their blocks is what stands before its next one.
+  join_open(level);
+  for (int k = level - 1; k >= 1; --k) above_[k] = above_[level];
+}
+
+Strip::Strip(const LaneScan& scan, const core::StridedLoop& loop, bool direct, bool streamed,
+             std::span<std::byte> feed_memory)
+    : scan_(scan),
+      kernel_(scan.kernel),
+      loop_(loop),
+      length_(loop.extent[loop.rank - 1]),
+      direct_(direct),
+      streamed_(streamed),
+      feed_memory_(feed_memory) {}
+
+StateView Strip::carry_view(int operand, std::int64_t word) const {
+  return {at_[operand], word, loop_.operand[operand].stride[loop_.rank - 2]};
+}
+
+std::int64_t Strip::max_width(const LaneScan& scan, std::int64_t length, bool direct) {
+  const int feed_parts = scan.kernel.feed == nullptr ? 0 : scan.kernel.feed->parts;
+  const std::int64_t state =
+      Lanes::states_for(length + scan.carry.before) * (scan.kernel.parts + feed_parts) * kPartBytes;
+  std::int64_t most = feed_parts > 0 ? kFedLanes : kMaxLanes;
+  if (!direct) most = kTileLanes;
+  return whole_lines(std::min(most, kStateBytes / state));
+}
+
+void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
+  at_ = at;
+  n_ = n;
+  piece_ = piece;
+  const bool whole = piece.begins && piece.ends;
+  Lanes lanes(kernel_, states_, n, length_ + (whole ? scan_.carry.before : 0));
+  if (piece.task == Piece::Task::Scan && piece.before.base != nullptr) {
+    lanes.start(copy_states(piece.before, kernel_.parts, before_[0]));
+  } else if (whole && scan_.carry_in() >= 0) {
+    lanes.resume(scan_.carry.before, carry_view(scan_.carry_in(), scan_.carry.in_word));
+  } else {
+    lanes.start(nullptr);
+  }
+  if (feeds() && !piece.fed) keep_feed_states();
+  if (kernel_.lags) {
+    if (piece.begins) {
+      for (std::int64_t i = 0; i < n; ++i) std::memcpy(lag_ + i * kPartBytes, &kernel_.lag_start, kPartBytes);
+    } else if (piece.task == Piece::Task::Scan) {
+      copy_states(piece.lags, 1, lag_);
+    } else {
+      tile(lanes, -1, 1, true);
+      leave_states(lag_, 1, piece.lags);
+    }
+  }
+  if (piece.task == Piece::Task::Lag) return;
+
+  const std::int64_t most = feeds() ? kTileSteps : kTileElements / n;
+  std::int64_t m = direct_ ? length_ : most;
+  if (feeds()) {
+    // Up to where the feed keeps its last states.
+    m = (piece.behind + length_) % kTileSteps;
+    if (m == 0) m = kTileSteps;
+  }
+  for (std::int64_t s = 0; s < length_;) {
+    m = std::min(m, length_ - s);
+    tile(lanes, s, m, false);
+    s += m;
+    m = most;
+  }
+  if (whole && scan_.carry_out() >= 0) lanes.save(carry_view(scan_.carry_out(), scan_.carry.out_word));
+  if (piece.task == Piece::Task::Total) leave_states(lanes.block_total(piece.level), kernel_.parts, piece.totals);
+}
+
+void Strip::tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only) {
+  const bool writes = piece_.task == Piece::Task::Scan;
+  const bool first_edge = scan_.edge == ScanEdge::First && piece_.begins && s == 0;
+  const bool last_edge = scan_.edge == ScanEdge::Last && piece_.ends && s + m == length_;
+  // The feed starts where it last kept its states.
+  const std::int64_t fed = feeds() ? m + (piece_.behind + length_ - s - m) % kTileSteps : m;
+
+  LaneSteps steps{};
+  for (int k = 0; k < kernel_.inputs; ++k) {
+    std::int64_t count = m;
+    if (k == kFeedInput && feeds()) count = fed;
+    if (k == kEdgeInput && last_edge) --count;
+    steps.input[k] = rows(k, s, count, steps.input_step[k]);
+  }
+  if (feeds()) {
+    steps.input[kernel_.inputs] = feed(s, fed, steps.input[kFeedInput], steps.input_step[kFeedInput]);
+    steps.input_step[kernel_.inputs] = n_ * kPartBytes;
+  }
+  steps.streamed = streamed_ && direct_;
+  for (int k = 0; writes && k < kernel_.outputs; ++k) {
+    if (k == kEdgeOutput) continue;
+    steps.output[k] = rows(kernel_.inputs + k, s, 0, steps.output_step[k]);
+    constexpr std::uintptr_t kLine = 64;
+    const auto place = reinterpret_cast<std::uintptr_t>(steps.output[k]);
+    if ((place | static_cast<std::uintptr_t>(steps.output_step[k])) % kLine != 0) steps.streamed = false;
+  }
+  const Pointers outputs = {steps.output[0], steps.output[1]};
+  steps.position = piece_.position + s * piece_.position_step;
+  steps.position_step = piece_.position_step;
+  steps.lane_position = piece_.lane_position;
+  steps.lag = lag_;
+  steps.writes = writes;
+  if (lag_only) {
+    steps.lag_only = true;
+    steps.own = states_;
+    steps.part_stride = n_ * kPartBytes;
+    steps.steps = 1;
+    steps.n = n_;
+    return kernel_.step(steps);
+  }
+
+  const auto step_over_edge = [&] {
+    const bool streamed = steps.streamed;
+    steps.edge = true;
+    steps.streamed = false;
+    steps.input[kEdgeInput] = edge_row();
+    if (writes && kernel_.outputs > kEdgeOutput) steps.output[kEdgeOutput] = edge_[1];
+    lanes.advance(steps, 1);
+    steps.edge = false;
+    steps.streamed = streamed;
+    steps.input[kEdgeInput] = nullptr;
+  };
+  if (first_edge) step_over_edge();
+  lanes.advance(steps, m - (first_edge || last_edge ? 1 : 0));
+  if (last_edge) step_over_edge();
+
+  for (int k = 0; writes && k < kernel_.outputs; ++k) {
+    const auto& op = loop_.operand[kernel_.inputs + k];
+    std::byte* to = at_[kernel_.inputs + k];
+    const std::int64_t axis_step = op.stride[loop_.rank - 1];
+    const std::int64_t lane_step = op.stride[loop_.rank - 2];
+    if (op.base == nullptr) continue;
+    if (k == kEdgeOutput) {
+      if (last_edge) copy_rectangle(op.element_bytes, edge_[1], 0, op.element_bytes, to, 0, lane_step, 1, n_);
+    } else if (!direct_) {
+      copy_rectangle(op.element_bytes, outputs[k], n_ * op.element_bytes, op.element_bytes, to + s * axis_step,
+                     axis_step, lane_step, m, n_);
+    }
+  }
+}
+
+std::byte* Strip::rows(int operand, std::int64_t s, std::int64_t m, std::int64_t& step) {
+  const auto& op = loop_.operand[operand];
+  const std::int64_t axis_step = op.stride[loop_.rank - 1];
+  if (op.base == nullptr) return nullptr;
+  if (direct_) {
+    step = axis_step;
+    return at_[operand] + s * axis_step;
+  }
+  std::byte* tile = scratch_ + operand * kTileBytes;
+  step = n_ * op.element_bytes;
+  copy_rectangle(op.element_bytes, at_[operand] + s * axis_step, axis_step, op.stride[loop_.rank - 2], tile, step,
+                 op.element_bytes, m, n_);
+  return tile;
+}
+
+const std::byte* Strip::edge_row() {
+  const int operand = kernel_.inputs + kernel_.outputs;
+  const auto& op = loop_.operand[operand];
+  if (op.base == nullptr) return nullptr;
+  copy_rectangle(op.element_bytes, at_[operand], 0, op.stride[loop_.rank - 2], edge_[0], 0, op.element_bytes, 1, n_);
+  return edge_[0];
+}
+
+/// The feed goes the other way: from the element of step s + count - 1 to that of step s.
+LaneSteps Strip::feed_steps(std::int64_t s, const std::byte* input, std::int64_t input_step) const {
+  LaneSteps steps{};
+  steps.input[0] = input;
+  steps.input_step[0] = -input_step;
+  steps.position = piece_.position + s * piece_.position_step;
+  steps.position_step = -piece_.position_step;
+  steps.lane_position = piece_.lane_position;
+  return steps;
+}
+
+std::byte* Strip::feed(std::int64_t s, std::int64_t m, const std::byte* input, std::int64_t input_step) {
+  const LaneScanKernel& kernel = *kernel_.feed;
+  const std::int64_t row_bytes = n_ * kPartBytes;
+  std::byte* tile = direct_ ? scratch_ : scratch_ + (kTiles - 1) * kTileBytes;
+  Lanes lanes(kernel, states_ + Lanes::states_for(length_) * kernel_.parts * row_bytes, n_, kTileSteps);
+  const std::int64_t kept = (piece_.behind + length_ - s - m) / kTileSteps;
+  const std::byte* before = nullptr;
+  if (kept > 0 && piece_.fed) {
+    StateView states = piece_.feed;
+    states.base += kept * kPartBytes;
+    before = copy_states(states, kernel.parts, before_[1]);
+  } else if (kept > 0) {
+    before = feed_memory_.data() + (kept - 1) * kernel.parts * row_bytes;
+  }
+  lanes.start(before);
+  LaneSteps steps = feed_steps(s + m - 1, input + (m - 1) * input_step, input_step);
+  steps.writes = true;
+  steps.output[0] = tile + (m - 1) * row_bytes;
+  steps.output_step[0] = -row_bytes;
+  lanes.advance(steps, m);
+  return tile;
+}
+
+void Strip::keep_feed_states() {
+  const LaneScanKernel& kernel = *kernel_.feed;
+  Lanes lanes(kernel, states_ + Lanes::states_for(length_) * kernel_.parts * n_ * kPartBytes, n_, length_);
+  lanes.start(nullptr);
+  std::byte* to = feed_memory_.data();
+  for (std::int64_t t = 0; t + kTileSteps < length_; t += kTileSteps) {
+    const std::int64_t s = length_ - t - kTileSteps;
+    std::int64_t step = 0;
+    const std::byte* input = rows(kFeedInput, s, kTileSteps, step);
+    LaneSteps steps = feed_steps(s + kTileSteps - 1, input + (kTileSteps - 1) * step, step);
+    lanes.advance(steps, kTileSteps);
+    std::memcpy(to, lanes.before(), static_cast<std::size_t>(lanes.state_bytes()));
+    to += lanes.state_bytes();
+  }
+}
+
+std::byte* Strip::copy_states(const StateView& from, int parts, std::byte* to) const {
+  copy_rectangle(kPartBytes, from.base, from.part, from.stride, to, n_ * kPartBytes, kPartBytes, parts, n_);
+  return to;
+}
+
+void Strip::leave_states(const std::byte* states, int parts, const StateView& to) const {
+  copy_rectangle(kPartBytes, states, n_ * kPartBytes, kPartBytes, to.base, to.part, to.stride, parts, n_);
+}
+
+}  // namespace planck::cpu

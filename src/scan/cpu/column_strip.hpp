@@ -1,0 +1,175 @@
+// The inner half of the scan engine: one thread's strip of lanes, scanned from one end to the other.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "numerics/canonical_order.hpp"
+#include "scan/cpu/columns.hpp"
+
+namespace planck::cpu {
+
+using Pointers = std::array<std::byte*, core::kMaxLoopOperands>;
+
+/// States of every lane, outside the lanes' own memory: part by part, `stride` bytes from lane to lane.
+struct StateView {
+  std::byte* base = nullptr;
+  std::int64_t part = 0;
+  std::int64_t stride = 0;
+};
+
+/// Lanes that advance together: what is open at every level of the canonical order.
+class Lanes {
+ public:
+  /// Eight-byte values for each lane and part: one own state, and two for every level above.
+  static constexpr std::int64_t states_for(std::int64_t length) { return 1 + 2 * (numerics::levels_for(length) + 1); }
+
+  Lanes(const LaneScanKernel& kernel, std::byte* storage, std::int64_t n, std::int64_t length);
+
+  /// From nothing, or from the states of the whole blocks that came before.
+  void start(const std::byte* before) {
+    count_.fill(0);
+    above_.fill(before);
+  }
+
+  /// From the open blocks of every level that `elements` before have; levels are two parts of the view apart.
+  void resume(std::int64_t elements, const StateView& totals);
+  /// What a later scan resumes from, zeros where nothing is open. As many elements as a block of kCarryLevel has, or a
+  /// multiple of that, were taken.
+  void save(const StateView& totals);
+
+  /// Takes every lane `count` elements further, and the pointers of `steps` with them.
+  void advance(LaneSteps& steps, std::int64_t count);
+
+  /// The states of exactly one whole block of `level`, when that is what was stepped through.
+  const std::byte* block_total(int level) {
+    close();
+    return open_[level];
+  }
+
+  /// A whole block's states instead of its steps.
+  void push_block(int level, const std::byte* total);
+
+  /// The states of all whole blocks so far, when nothing else was; null if none.
+  const std::byte* before() {
+    if (count_[0] == numerics::kRadix) close();
+    return above_[1];
+  }
+
+  std::int64_t state_bytes() const { return state_bytes_; }
+
+ private:
+  /// above_[level], with what the level itself holds open.
+  void join_open(int level);
+  void close() {
+    count_[0] = 0;
+    push_block(1, own_);
+  }
+
+  const LaneScanKernel& kernel_;
+  std::int64_t n_;
+  std::int64_t part_stride_;
+  std::int64_t state_bytes_;
+  std::byte* own_;
+  std::array<std::byte*, numerics::kMaxLevels + 2> open_{};
+  std::array<std::byte*, numerics::kMaxLevels + 2> above_storage_{};
+  /// Levels from here on, combined; null if all are empty.
+  std::array<const std::byte*, numerics::kMaxLevels + 3> above_{};
+  std::array<int, numerics::kMaxLevels + 2> count_{};
+};
+
+/// A piece of the axis, the same for all lanes of a strip: everything, or one of the blocks that it was cut into.
+struct Piece {
+  std::int64_t position = 0;  ///< of lane 0's first element
+  std::int64_t position_step = 1;
+  std::int64_t lane_position = 0;  ///< from lane to lane: lanes can be blocks of one row
+  bool begins = true;              ///< with the axis' first element in scan order
+  bool ends = true;                ///< with its last
+  std::int64_t behind = 0;         ///< how many of lane 0's elements come after the piece
+  enum class Task { Scan, Total, Lag } task = Task::Scan;
+  int level = 0;       ///< of the totals
+  StateView before{};  ///< where a scan that does not begin starts from
+  StateView totals{};  ///< where the states of the whole block that this is are left
+  StateView lags{};    ///< where scans find, and other tasks leave, what the step before left
+  StateView feed{};    ///< a feed's states every kTileSteps elements, if they were found before,
+  bool fed = false;    ///< and whether they were
+};
+
+/// The elements from one state that a feed keeps to the next.
+inline constexpr std::int64_t kTileSteps = 64;
+
+/// Scans strips of lanes of a loop whose last two dimensions are lane and axis.
+class Strip {
+ public:
+  /// `direct`: neighbouring lanes lie side by side, so that steps work where they are. `streamed`: outputs go past the
+  /// caches if their alignment allows it; the caller fences.
+  Strip(const LaneScan& scan, const core::StridedLoop& loop, bool direct, bool streamed,
+        std::span<std::byte> feed_memory);
+
+  /// The most lanes that a strip of such elements can have.
+  static std::int64_t max_width(const LaneScan& scan, std::int64_t length, bool direct);
+  /// Fewer lanes, but such as fill registers and cache lines: at least 1.
+  static std::int64_t whole_lines(std::int64_t lanes) {
+    constexpr std::int64_t kLanes = 32;
+    return lanes > kLanes ? lanes / kLanes * kLanes : std::max<std::int64_t>(1, lanes);
+  }
+  /// The most that have a feed: one fed tile may take all the scratch.
+  static constexpr std::int64_t kFedLanes = 256;
+  /// What a feed keeps for one lane.
+  static std::int64_t feed_bytes(std::int64_t length, int feed_parts) {
+    return (length - 1) / kTileSteps * feed_parts * kPartBytes;
+  }
+
+  /// n lanes from `at` on.
+  void run(const Pointers& at, std::int64_t n, const Piece& piece);
+
+ private:
+  static constexpr std::int64_t kStateBytes = 256 << 10;  ///< for the states of all lanes
+  static constexpr std::int64_t kMaxLanes = 2048;
+  // A tile of lanes whose elements lie apart is turned round in scratch. Few lanes and long runs of each: processors
+  // fetch only so many rows ahead. As many as a kernel takes at once with AVX-512: with half of them it went lane by
+  // lane.
+  static constexpr std::int64_t kTileElements = 4096;
+  static constexpr std::int64_t kTileBytes = kTileElements * 8;
+  static constexpr std::int64_t kTileLanes = 32;
+  static constexpr int kTiles = 6;
+
+  /// Whether this piece's task needs the feed's values.
+  bool feeds() const {
+    return kernel_.feed != nullptr && (piece_.task == Piece::Task::Scan || kernel_.states_need_feed);
+  }
+  /// Steps s … s + m - 1: for outputs, for states alone, or (m = 1) for what the step leaves.
+  void tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only);
+  /// An operand's rows from step s on, packed if they have to be, and how far apart they are.
+  std::byte* rows(int operand, std::int64_t s, std::int64_t m, std::int64_t& step);
+  StateView carry_view(int operand, std::int64_t word) const;
+  const std::byte* edge_row();
+  /// The feed's values for the elements of steps s … s + m - 1, in their order.
+  std::byte* feed(std::int64_t s, std::int64_t m, const std::byte* input, std::int64_t input_step);
+  void keep_feed_states();
+  LaneSteps feed_steps(std::int64_t s, const std::byte* input, std::int64_t input_step) const;
+  std::byte* copy_states(const StateView& from, int parts, std::byte* to) const;
+  void leave_states(const std::byte* states, int parts, const StateView& to) const;
+
+  const LaneScan& scan_;
+  const LaneScanKernel& kernel_;
+  const core::StridedLoop& loop_;
+  std::int64_t length_;
+  bool direct_;
+  bool streamed_;
+  std::span<std::byte> feed_memory_;
+
+  Pointers at_{};
+  std::int64_t n_ = 0;
+  Piece piece_;
+
+  alignas(64) std::byte states_[kStateBytes];
+  alignas(64) std::byte before_[2][kMaxScanParts * kMaxLanes * kPartBytes];
+  alignas(64) std::byte lag_[kMaxLanes * kPartBytes];
+  alignas(64) std::byte edge_[2][kMaxLanes * kPartBytes];
+  alignas(64) std::byte scratch_[kTiles * kTileBytes];
+};
+
+}  // namespace planck::cpu

@@ -1,0 +1,148 @@
+// A scan's kernel, put together from blocks and rows. Re-included once per target.
+#if defined(PLANCK_SCAN_SCAN_CPU_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_SCAN_SCAN_CPU_INL_H_
+#undef PLANCK_SCAN_SCAN_CPU_INL_H_
+#else
+#define PLANCK_SCAN_SCAN_CPU_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <tuple>
+
+#include "cpu/kernel_types.hpp"
+#include "scan/cpu/column_exponentials-inl.h"
+#include "scan/cpu/column_kernel-inl.h"
+#include "scan/cpu/columns.hpp"
+#include "scan/cpu/row_kernel-inl.h"
+#include "scan/cpu/scans-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace planck::cpu::HWY_NAMESPACE {
+
+// A scan in this target's lanes and in scalar ones.
+#define PLANCK_SCAN_OF(Name)     \
+  struct Name##Of {              \
+    template <class V>           \
+    using Many = Name<V>;        \
+    template <class V>           \
+    using One = scalar::Name<V>; \
+  };
+PLANCK_SCAN_OF(CumsumScan)
+PLANCK_SCAN_OF(CumprodScan)
+PLANCK_SCAN_OF(LogCumsumExpScan)
+PLANCK_SCAN_OF(LinearRecurrenceScan)
+PLANCK_SCAN_OF(ProductBeforeScan)
+PLANCK_SCAN_OF(CumprodGradient)
+PLANCK_SCAN_OF(LogCumsumExpGradient)
+PLANCK_SCAN_OF(LinearRecurrenceGradient)
+#undef PLANCK_SCAN_OF
+
+/// A kernel: `ScanOf` has the scan in this target's lanes (Many) and in scalar ones (One), with states in V.
+template <class ScanOf, class V, class In, class Out>
+struct Lanes {
+  using Scan = typename ScanOf::template One<V>;
+  static constexpr bool kExponential = ScanTraits<Scan, V>::kExponential;
+  template <class Of, class LanesScan>
+  using BlockOf =
+      std::conditional_t<kExponential, ExponentialBlock<Of, LanesScan, In, Out>, Block<Of, LanesScan, In, Out>>;
+  using One = BlockOf<OneLane<V>, Scan>;
+#if PLANCK_SCAN_VECTORS
+  using Many = BlockOf<ManyLanes, typename ScanOf::template Many<Vec<double>>>;
+  static PLANCK_MATH std::int64_t many() { return ManyLanes::lanes(); }
+#endif
+
+  static void step(const LaneSteps& s) {
+    if (kExponential || s.n < kWide) return step_lanes(s);
+    // Step by step: then memory is walked row by row, and the states wait in the first-level cache. Processors fetch
+    // ahead on their own where the next row lies behind this one, but not where it lies before it or further off.
+    LaneSteps one = s;
+    one.steps = 1;
+    const bool ahead = s.input_step[0] != s.n * static_cast<std::int64_t>(sizeof(std::tuple_element_t<0, In>));
+    for (std::int64_t k = 0; k < s.steps; ++k) {
+      step_lanes(one, ahead);
+      one.first = false;
+      one.position += s.position_step;
+      for (int i = 0; i < kMaxScanInputs; ++i) {
+        if (s.input[i] != nullptr) one.input[i] += s.input_step[i];
+      }
+      for (int i = 0; i < kMaxScanOutputs; ++i) {
+        if (s.output[i] != nullptr) one.output[i] += s.output_step[i];
+      }
+    }
+  }
+  static void combine(std::byte* into, const std::byte* left, const std::byte* right, std::int64_t n,
+                      std::int64_t part_stride) {
+    std::int64_t i = 0;
+#if PLANCK_SCAN_VECTORS
+    if constexpr (std::is_same_v<V, double>) {
+      for (; i + many() <= n; i += many()) Many::combine(into, left, right, i, part_stride);
+    }
+#endif
+    for (; i < n; ++i) One::combine(into, left, right, i, part_stride);
+  }
+
+  /// Exponentials are dear: along a row they would be taken for totals too.
+  static constexpr auto row() -> void (*)(RowRun&) {
+#if PLANCK_SCAN_VECTORS
+    using ManyScan = typename ScanOf::template Many<Vec<double>>;
+    if constexpr (std::is_same_v<V, double> && !kExponential) {
+      return &Row<ManyScan, Scan, In, Out>::run;
+    }
+#endif
+    return nullptr;
+  }
+
+  /// A kernel whose last input, if a feed is given, comes from it.
+  static constexpr LaneScanKernel kernel(const LaneScanKernel* feed = nullptr, bool states_need_feed = false) {
+    constexpr auto kInputs = static_cast<int>(std::tuple_size_v<In>);
+    double lag_start = 0;
+    if constexpr (ScanTraits<Scan, V>::kLags) lag_start = Scan::kLagStart;
+    // A fed input comes last, and so does the edge's of a scan that begins with one.
+    return {feed != nullptr || ScanTraits<Scan, V>::kBegins ? kInputs - 1 : kInputs,
+            static_cast<int>(std::tuple_size_v<Out>),
+            Scan::kParts,
+            ScanTraits<Scan, V>::kLags,
+            lag_start,
+            &step,
+            &combine,
+            feed,
+            states_need_feed,
+            row()};
+  }
+
+ private:
+  static constexpr std::int64_t kWide = 512;  ///< lanes whose rows are worth walking one by one
+
+  static void step_lanes(const LaneSteps& s, [[maybe_unused]] bool ahead = false) {
+    std::int64_t i = 0;
+#if PLANCK_SCAN_VECTORS
+    if constexpr (std::is_same_v<V, double>) {
+      for (; i + many() <= s.n; i += many()) {
+        Many::run(s, i);
+        if (ahead) fetch_next<0>(s, i);
+      }
+    }
+#endif
+    for (; i < s.n; ++i) One::run(s, i);
+  }
+
+  /// Asks for the lanes' next elements.
+  template <int k>
+  static PLANCK_MATH void fetch_next(const LaneSteps& s, std::int64_t i) {
+    if constexpr (k < std::tuple_size_v<In>) {
+      constexpr auto kBytes = static_cast<std::int64_t>(sizeof(std::tuple_element_t<k, In>));
+      if (s.input[k] != nullptr) hwy::Prefetch(s.input[k] + s.input_step[k] + i * kBytes);
+      fetch_next<k + 1>(s, i);
+    }
+  }
+};
+
+template <class ScanOf, class V, class In, class Out>
+constexpr LaneScanKernel kKernel = Lanes<ScanOf, V, In, Out>::kernel();
+
+}  // namespace planck::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,156 @@
+// The lanes that scans work in, one or many, and the scans themselves in them. Re-included once per target.
+#if defined(PLANCK_SCAN_SCAN_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_SCAN_SCAN_LANES_INL_H_
+#undef PLANCK_SCAN_SCAN_LANES_INL_H_
+#else
+#define PLANCK_SCAN_SCAN_LANES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstring>
+#include <limits>
+
+#include "cpu/simd/lanes-inl.h"
+#include "numerics/storage.hpp"
+#include "scan/cpu/columns.hpp"
+#include "scan/scalar.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace planck::cpu::HWY_NAMESPACE {
+
+// Highway's scalar stand-ins round f64 to f32 in their own way near overflow.
+#define PLANCK_SCAN_VECTORS (HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
+
+#include "scan/math.inl"
+
+using scalar::Compute;
+
+/// What a scan has beside lift, combine and project; V are its lanes.
+template <class Scan, class V>
+struct ScanTraits {
+  using State = typename Scan::State;
+  static constexpr bool kLags = requires { Scan::kLagStart; };  ///< a step leaves a value for the next
+  static constexpr bool kBegins = !kLags && requires(const V* v) { Scan::begin(v); };  ///< an initial state
+  static constexpr bool kBefore = requires { Scan::identity(); };  ///< the value of what stands before an element
+  static constexpr bool kGradient = requires(V * v, State s) { Scan::gradients(v, true, *v, s, v); };
+  /// combine takes an exponential, whose exponent depends on no sum.
+  static constexpr bool kExponential = requires(V a, V b) { Scan::exponent(a, b); };
+};
+
+/// Stands for an input that a feed reads, but not the kernel itself.
+struct Unread {};
+
+/// One lane: for integers, for what is left over of a register, and the plain target.
+template <class Value>
+struct OneLane {
+  using V = Value;
+  static constexpr int kRegisters = 1;
+  static PLANCK_MATH std::int64_t lanes() { return 1; }
+
+  template <class T>
+  static PLANCK_MATH void load(const std::byte* from, V* x) {
+    T stored;
+    std::memcpy(&stored, from, sizeof stored);
+    x[0] = scalar::widen<V>(stored);
+  }
+  template <class T>
+  static PLANCK_MATH void store(const V* x, std::byte* to, bool = false) {
+    T stored;
+    if constexpr (std::is_integral_v<T>) {
+      stored = static_cast<T>(x[0]);
+    } else {
+      stored = scalar::narrow<T>(static_cast<Compute<T>>(x[0]));
+    }
+    std::memcpy(to, &stored, sizeof stored);
+  }
+  static PLANCK_MATH void positions(std::int64_t first, std::int64_t, V* x) { x[0] = static_cast<V>(first); }
+  static PLANCK_MATH bool all_same(V a, V b) { return a == b; }
+  static PLANCK_MATH bool any(bool mask) { return mask; }
+};
+
+#if PLANCK_SCAN_VECTORS
+/// Four registers of f64 lanes, as many as two of f32: with AVX2 a cache line of those. Each step of a scan is done for
+/// all of them before the next: a chain of exponentials is long, and processors look only so far ahead for something
+/// else to do.
+struct ManyLanes {
+  using V = Vec<double>;
+  static constexpr int kRegisters = 4;
+  static PLANCK_MATH std::int64_t lanes() { return kRegisters * half(); }
+
+  template <class T>
+  static PLANCK_MATH void load(const std::byte* from, V* x) {
+    const T* elements = reinterpret_cast<const T*>(from);
+    if constexpr (sizeof(T) == 8 || std::is_same_v<T, std::int32_t>) {
+      for (int r = 0; r < kRegisters; ++r) x[r] = load_register(elements + r * half());
+    } else {
+      for (int r = 0; r < kRegisters; r += 2) {
+        const hn::Half<Tag<float>> narrow;
+        const auto both = HWY_NAMESPACE::load<float>(elements + r * half()).raw;
+        x[r] = V(hn::PromoteTo(Tag<double>(), hn::LowerHalf(narrow, both)));
+        x[r + 1] = V(hn::PromoteTo(Tag<double>(), hn::UpperHalf(narrow, both)));
+      }
+    }
+  }
+  /// `streamed`: past the caches, to an address aligned to the register.
+  template <class T>
+  static PLANCK_MATH void store(const V* x, std::byte* to, bool streamed = false) {
+    T* elements = reinterpret_cast<T*>(to);
+    if constexpr (sizeof(T) == 8 || std::is_same_v<T, std::int32_t>) {
+      for (int r = 0; r < kRegisters; ++r) store_register(x[r], elements + r * half(), streamed);
+    } else if constexpr (sizeof(T) == 4) {
+      for (int r = 0; r < kRegisters; r += 2) store_whole(narrow(x[r], x[r + 1]), elements + r * half(), streamed);
+    } else {
+      const auto low = to_patterns<T>(narrow(x[0], x[1]));
+      const auto high = to_patterns<T>(narrow(x[2], x[3]));
+      const Tag<std::uint16_t> d16;
+      store_whole(Vec<std::uint16_t>(hn::Combine(d16, high, low)), reinterpret_cast<std::uint16_t*>(to), streamed);
+    }
+  }
+  static PLANCK_MATH void positions(std::int64_t first, std::int64_t lane, V* x) {
+    for (int r = 0; r < kRegisters; ++r) {
+      const V lanes(hn::Iota(Tag<double>(), static_cast<double>(r * half())));
+      x[r] = V(static_cast<double>(first)) + lanes * V(static_cast<double>(lane));
+    }
+  }
+  static PLANCK_MATH bool all_same(V a, V b) { return hn::AllTrue(Tag<double>(), ((a <= b) & (b <= a)).raw); }
+  static PLANCK_MATH bool any(Mask<double> mask) { return !hn::AllFalse(Tag<double>(), mask.raw); }
+
+ private:
+  static PLANCK_MATH std::int64_t half() { return static_cast<std::int64_t>(hn::Lanes(Tag<double>())); }
+
+  static PLANCK_MATH Vec<float> narrow(V low, V high) {
+    const hn::Half<Tag<float>> d;
+    return Vec<float>(hn::Combine(Tag<float>(), hn::DemoteTo(d, high.raw), hn::DemoteTo(d, low.raw)));
+  }
+  static PLANCK_MATH V load_register(const double* from) { return V(hn::LoadU(Tag<double>(), from)); }
+  static PLANCK_MATH V load_register(const std::int64_t* from) {
+    return V(hn::ConvertTo(Tag<double>(), hn::LoadU(Tag<std::int64_t>(), from)));
+  }
+  static PLANCK_MATH V load_register(const std::int32_t* from) {
+    return V(hn::PromoteTo(Tag<double>(), hn::LoadU(Narrow<std::int32_t, double>(), from)));
+  }
+  template <class T>
+  static PLANCK_MATH void store_whole(Vec<T> x, T* to, bool streamed) {
+    if (streamed) return store_full<true>(x, to);
+    store_full<false>(x, to);
+  }
+  static PLANCK_MATH void store_register(V x, double* to, bool streamed) { store_whole(x, to, streamed); }
+  /// Whole numbers below 2^51.
+  static PLANCK_MATH void store_register(V x, std::int64_t* to, bool streamed) {
+    const Tag<std::int64_t> d;
+    const V big(6755399441055744.0);  // 1.5 * 2^52: leaves the number in the low bits of the fraction
+    const Vec<std::int64_t> whole(hn::Sub(hn::BitCast(d, (x + big).raw), hn::BitCast(d, big.raw)));
+    store_whole(whole, to, streamed);
+  }
+  static PLANCK_MATH void store_register(V x, std::int32_t* to, bool) {
+    const Narrow<std::int32_t, double> d;
+    hn::StoreU(hn::DemoteTo(d, x.raw), d, to);
+  }
+};
+#endif
+
+}  // namespace planck::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

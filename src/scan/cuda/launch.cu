@@ -1,0 +1,374 @@
+// Scans on a CUDA stream: from a job to tasks for the kernels, and what they need of the workspace.
+//
+// A gradient that needs what a scan from the other end finds (a product before each element, winners' positions, the
+// values of 16-bit LogCumsumExp) gets it as one more input, which that scan puts into the workspace first.
+#include <limits>
+
+#include "cuda/entries.hpp"
+#include "cuda/launch.hpp"
+#include "scan/carry.hpp"
+#include "scan/cuda/columns.cuh"
+#include "scan/cuda/kernels.hpp"
+#include "scan/feed.hpp"
+
+namespace planck::cuda {
+namespace {
+
+using core::DeviceRun;
+using core::DeviceScan;
+using core::Status;
+using core::StridedLoop;
+
+constexpr std::int64_t kWordBytes = 8;
+
+/// A count of bytes or words that sticks at the largest number.
+class Count {
+ public:
+  constexpr Count(std::uint64_t value) : value_(value) {}  // NOLINT(google-explicit-constructor): it is a number
+  friend constexpr Count operator+(Count a, Count b) {
+    return a.value_ > kMost - b.value_ ? kMost : a.value_ + b.value_;
+  }
+  friend constexpr Count operator*(Count a, Count b) {
+    return b.value_ != 0 && a.value_ > kMost / b.value_ ? kMost : a.value_ * b.value_;
+  }
+  constexpr std::uint64_t value() const { return value_; }
+
+ private:
+  static constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t value_;
+};
+
+/// The axis among a tensor's elements.
+struct Axis {
+  std::int64_t lanes = 1;
+  std::int64_t length = 1;
+  std::int64_t inner = 1;
+
+  template <class Extents>
+  Axis(const Extents& extent, int rank, int axis) : length(extent[axis]) {
+    for (int d = 0; d < rank; ++d) {
+      if (d != axis) lanes *= extent[d];
+      if (d > axis) inner *= extent[d];
+    }
+  }
+};
+
+constexpr std::int64_t kMostParts = scan::kStateWords;
+
+/// The parts of the workspace, in words: those of a cut scan for all its passes, then a gradient's fed input.
+struct Places {
+  std::int64_t states;
+  std::int64_t ends;
+  std::int64_t edges;
+  std::int64_t lane_words;
+};
+Places places_of(const ScanSchedule& schedule, std::int64_t lanes) {
+  const std::int64_t segments = lanes * schedule.segments;
+  Places places{};
+  places.ends = segments * kMostParts;
+  places.edges = places.ends + segments * kMostParts * kTileLevel;
+  places.lane_words = places.edges + segments * kScanInputs;
+  return places;
+}
+/// All of it, for one length of the axis.
+Count words_of(const DeviceScan& job, const Axis& axis, std::int64_t length) {
+  const ScanSchedule schedule(axis.lanes, length, axis.inner);
+  const auto lanes = static_cast<std::uint64_t>(axis.lanes);
+  Count words = 0;
+  if (schedule.cut()) {
+    const auto segments = static_cast<std::uint64_t>(schedule.segments);
+    words = Count(lanes) * (Count(segments) * (kMostParts + kMostParts * kTileLevel + kScanInputs) + kLaneWords);
+  }
+  if (job.backward && scan::is_fed(job.key)) words = words + Count(lanes) * static_cast<std::uint64_t>(length);
+  return words;
+}
+
+// ---- tasks ----
+
+/// A task over the lanes of a loop, without operands.
+ScanTask make_task(const DeviceScan& job, const StridedLoop& loop) {
+  ScanTask task{};
+  for (int d = 0; d < loop.rank; ++d) {
+    if (d != job.axis) task.extent[task.rank++] = loop.extent[d];
+  }
+  task.lanes = 1;
+  for (int d = 0; d < task.rank; ++d) task.lanes *= task.extent[d];
+  task.length = loop.extent[job.axis];
+  task.position_step = 1;
+  return task;
+}
+
+/// One of a loop's operands, in the order of the scan.
+void set_operand(ScanTask& task, int slot, const StridedLoop& loop, int axis, int operand, ElementKind element) {
+  const core::LoopOperand& from = loop.operand[operand];
+  ScanOperand& to = task.operand[slot];
+  to.base = from.base;
+  to.element = element;
+  to.step = from.stride[axis];
+  int lane_dim = 0;
+  for (int d = 0; d < loop.rank; ++d) {
+    if (d != axis) to.stride[lane_dim++] = from.stride[d];
+  }
+}
+
+/// The same, from the scan's end on: step 0 is that of the last element that takes part.
+void flip(ScanTask& task, int slot) {
+  ScanOperand& operand = task.operand[slot];
+  if (operand.base != nullptr) operand.base += (task.length - 1) * operand.step;
+  operand.step = -operand.step;
+}
+
+/// Values of 8 bytes in the workspace for every step, where neighbouring threads find them side by side: columns next
+/// to each other, or a row's steps.
+ScanOperand fed_operand(const DeviceScan& job, const StridedLoop& loop, const ScanTask& task, bool columns,
+                        std::int64_t* values, ElementKind element) {
+  ScanOperand fed{};
+  fed.base = reinterpret_cast<std::byte*>(values);
+  fed.element = element;
+  std::int64_t next = kWordBytes;
+  if (!columns) {
+    fed.step = next;
+    next *= task.length;
+  }
+  int lane_dim = task.rank;
+  for (int d = loop.rank - 1; d >= 0; --d) {
+    if (d == job.axis) {
+      if (!columns) continue;
+      fed.step = next;
+      next *= task.length;
+    } else {
+      fed.stride[--lane_dim] = next;
+      next *= loop.extent[d];
+    }
+  }
+  return fed;
+}
+
+/// Drops dimensions of size 1 and makes neighbours one that all operands walk as one.
+void collapse_lanes(ScanTask& task) {
+  const auto erase = [&](int d) {
+    --task.rank;
+    for (int i = d; i < task.rank; ++i) {
+      task.extent[i] = task.extent[i + 1];
+      for (ScanOperand& operand : task.operand) operand.stride[i] = operand.stride[i + 1];
+    }
+  };
+  for (int d = task.rank - 1; d >= 0; --d) {
+    if (task.extent[d] == 1) erase(d);
+  }
+  for (int d = task.rank - 2; d >= 0; --d) {
+    bool one = true;
+    for (const ScanOperand& operand : task.operand) {
+      one &= operand.base == nullptr || operand.stride[d] == operand.stride[d + 1] * task.extent[d + 1];
+    }
+    if (!one) continue;
+    task.extent[d + 1] *= task.extent[d];
+    erase(d);
+  }
+}
+
+/// One pass over tasks of a shape, with the workspace's places put in.
+class Passes {
+ public:
+  Passes(const DeviceRun& run, const DeviceScan& job, const Axis& axis, std::int64_t length, std::int64_t* words)
+      : run_(run), job_(job), schedule_(axis.lanes, length, axis.inner), words_(words), lanes_(axis.lanes) {}
+
+  bool columns() const { return schedule_.columns; }
+  /// After what cut scans keep.
+  std::int64_t* fed_values() const {
+    return schedule_.cut() ? words_ + places_of(schedule_, lanes_).lane_words + lanes_ * kLaneWords : words_;
+  }
+
+  Status forward(ScanTask& task, const scan::ScanKey& key) const noexcept {
+    const scan::CudaScan scan = prepared(task);
+    const bool floats = is_float(key.element);
+    switch (key.kind) {
+      case ScanKind::Cumsum:
+      case ScanKind::Cumprod:
+        return scan::cuda_sums(scan, key.kind, floats);
+      case ScanKind::Cummax:
+      case ScanKind::Cummin: {
+        const auto run = floats ? scan::cuda_float_extrema : scan::cuda_integer_extrema;
+        return run(scan, key.kind == ScanKind::Cummax, key.ties == ScanTies::Last, key.indices.has_value());
+      }
+      case ScanKind::LogCumsumExp:
+        return scan::cuda_exponentials(scan, false);
+      default:
+        return scan::cuda_recurrence(scan);
+    }
+  }
+
+  Status backward(ScanTask& task) const noexcept {
+    const scan::CudaScan scan = prepared(task);
+    if (job_.key.kind == ScanKind::LogCumsumExp) return scan::cuda_exponentials(scan, true);
+    return scan::cuda_gradient(scan, job_.key.kind);
+  }
+
+ private:
+  scan::CudaScan prepared(ScanTask& task) const {
+    collapse_lanes(task);
+    if (schedule_.cut()) {
+      const Places places = places_of(schedule_, lanes_);
+      task.states = words_ + places.states;
+      task.ends = words_ + places.ends;
+      task.edges = words_ + places.edges;
+      task.lane_words = words_ + places.lane_words;
+    }
+    task.level = schedule_.level;
+    task.segments = schedule_.segments;
+    return {run_, task, schedule_};
+  }
+
+  const DeviceRun& run_;
+  const DeviceScan& job_;
+  ScanSchedule schedule_;
+  std::int64_t* words_;
+  std::int64_t lanes_;
+};
+
+// ---- ends ----
+
+/// +0 in an operand's first step of every lane.
+__global__ void __launch_bounds__(kColumnThreads) store_zeros(const ScanTask task, const int slot) {
+  for (std::int64_t lane = std::int64_t{blockIdx.x} * kColumnThreads + threadIdx.x; lane < task.lanes;
+       lane += std::int64_t{gridDim.x} * kColumnThreads) {
+    store_value(lane_of(task, slot, lane), task.operand[slot].element, 0.0);
+  }
+}
+
+/// A piece without elements passes on what it got.
+__global__ void __launch_bounds__(kColumnThreads) pass_carries_on(const ScanTask task) {
+  const ScanOperand& out = task.operand[kScanCarryOut];
+  for (std::int64_t lane = std::int64_t{blockIdx.x} * kColumnThreads + threadIdx.x; lane < task.lanes;
+       lane += std::int64_t{gridDim.x} * kColumnThreads) {
+    std::byte* const to = lane_of(task, kScanCarryOut, lane);
+    const LaneStart start(task, lane);
+    for (int word = scan::kCarryTotals; word < scan::kCarryValue; ++word) {
+      word_at(to, out.step, word) = start.carry == nullptr ? 0 : word_at(start.carry, start.step, word);
+    }
+    start.store(task, to, out.step, start.value);
+  }
+}
+
+std::int64_t lane_blocks(const ScanTask& task) { return (task.lanes + kColumnThreads - 1) / kColumnThreads; }
+
+/// The workspace's first aligned word; null if there is none.
+std::int64_t* words_in(const Workspace& workspace) {
+  const auto address = reinterpret_cast<std::uintptr_t>(workspace.data);
+  constexpr std::uintptr_t kMask = kWordBytes - 1;
+  return workspace.data == nullptr ? nullptr : reinterpret_cast<std::int64_t*>((address + kMask) & ~kMask);
+}
+
+// ---- jobs ----
+
+void set_forward(ScanTask& task, const DeviceScan& job) {
+  if (job.reverse) {
+    task.position = task.length - 1;
+    task.position_step = -1;
+  }
+  task.identity = scan::identity_word(job.key);
+}
+
+Status forward(const DeviceRun& run, const DeviceScan& job, const StridedLoop& loop) noexcept {
+  ScanTask task = make_task(job, loop);
+  if (task.lanes == 0) return {};
+  const scan::ScanKey& key = job.key;
+  set_forward(task, job);
+  task.value = key.exclusive ? ScanValue::Exclusive : ScanValue::Inclusive;
+  task.carry_id = scan::carry_id(key);
+  task.carries_value = key.exclusive;
+  const int inputs = key.kind == ScanKind::LinearRecurrence ? 2 : 1;
+  for (int k = 0; k < inputs; ++k) set_operand(task, kScanIn + k, loop, job.axis, k, key.element);
+  set_operand(task, kScanOut, loop, job.axis, inputs, key.element);
+  if (key.indices) set_operand(task, kScanOut + 1, loop, job.axis, inputs + 1, *key.indices);
+  if (key.initial) set_operand(task, kScanInitial, loop, job.axis, loop.operands - 1, key.element);
+  if (job.carries != nullptr) {
+    for (const int k : {scan::kCarryIn, scan::kCarryOut}) {
+      set_operand(task, kScanCarryIn + k, *job.carries, job.axis, k, ElementKind::S64);
+    }
+  }
+  if (task.length == 0) {
+    if (task.operand[kScanCarryOut].base == nullptr) return {};
+    return launch(run, lane_blocks(task), kColumnThreads, pass_carries_on, task);
+  }
+  const Axis axis(loop.extent, loop.rank, job.axis);
+  return Passes(run, job, axis, task.length, words_in(run.workspace)).forward(task, key);
+}
+
+/// The scan that a gradient needs something of, into `fed`.
+Status feed(const DeviceScan& job, const StridedLoop& loop, const Passes& passes, std::int64_t length,
+            const ScanOperand& fed) noexcept {
+  ScanTask task = make_task(job, loop);
+  task.length = length;
+  set_forward(task, job);
+  scan::ScanKey key = job.key;
+  const bool extremum = scan::is_extremum(key.kind);
+  if (extremum) key.indices = ElementKind::S64;
+  if (key.kind == ScanKind::Cumprod) task.value = ScanValue::Before;
+  set_operand(task, kScanIn, loop, job.axis, scan::reference::kX, key.element);
+  task.operand[kScanOut + (extremum ? 1 : 0)] = fed;
+  return passes.forward(task, key);
+}
+
+Status backward(const DeviceRun& run, const DeviceScan& job, const StridedLoop& loop) noexcept {
+  const scan::ScanKey& key = job.key;
+  ScanTask task = make_task(job, loop);
+  if (task.lanes == 0) return {};
+  const std::int64_t n = task.length;
+  task.length = n > 0 && key.exclusive ? n - 1 : n;
+  for (int k = 0; k < job.inputs; ++k) {
+    const bool winners = k == scan::reference::kIndices && key.indices;
+    set_operand(task, kScanIn + k, loop, job.axis, k, winners ? *key.indices : key.element);
+  }
+  for (int k = 0; k < job.outputs; ++k) {
+    set_operand(task, kScanOut + k, loop, job.axis, job.inputs + k, key.element);
+  }
+  if (n == 0) {
+    // No element uses the initial state.
+    if (task.operand[kScanOut + scan::reference::kDInitial].base == nullptr) return {};
+    return launch(run, lane_blocks(task), kColumnThreads, store_zeros, task, kScanOut + scan::reference::kDInitial);
+  }
+  set_operand(task, kScanInitial, loop, job.axis, job.inputs + job.outputs, key.element);
+  ScanTask zeros = task;  // of an exclusive scan, whose last element nothing uses
+  zeros.operand[kScanOut].base += (n - 1) * zeros.operand[kScanOut].step;
+  if (task.length > 0) {
+    const Axis axis(loop.extent, loop.rank, job.axis);
+    const Passes passes(run, job, axis, task.length, words_in(run.workspace));
+    if (scan::is_fed(key)) {
+      const bool extremum = scan::is_extremum(key.kind);
+      const ScanOperand fed = fed_operand(job, loop, task, passes.columns(), passes.fed_values(),
+                                          extremum ? ElementKind::S64 : ElementKind::F64);
+      PLANCK_TRY(feed(job, loop, passes, task.length, fed));
+      task.operand[kScanIn + (extremum ? scan::reference::kIndices : 2)] = fed;
+    }
+    for (int slot = kScanIn; slot < kScanInitial; ++slot) {
+      if (slot != kScanOut + scan::reference::kDInitial) flip(task, slot);
+    }
+    task.position = job.reverse ? 0 : n - 1;
+    task.position_step = job.reverse ? 1 : -1;
+    task.moved_dy = key.exclusive;
+    task.moved_y = key.exclusive && key.kind == ScanKind::LogCumsumExp && !scan::is_fed(key);
+    PLANCK_TRY(passes.backward(task));
+  }
+  if (!key.exclusive) return {};
+  return launch(run, lane_blocks(zeros), kColumnThreads, store_zeros, zeros, static_cast<int>(kScanOut));
+}
+
+}  // namespace
+
+Status scan(const DeviceRun& run, const DeviceScan& job, const StridedLoop& loop) noexcept {
+  return job.backward ? backward(run, job, loop) : forward(run, job, loop);
+}
+
+std::size_t scan_workspace(const DeviceScan& job, const Shape& shape) noexcept {
+  const Axis axis(shape, shape.rank(), job.axis);
+  if (axis.lanes == 0 || axis.length == 0) return 0;
+  std::uint64_t words = words_of(job, axis, axis.length).value();
+  // An exclusive gradient has one element less, and that may be cut otherwise.
+  if (job.key.exclusive) words = std::max(words, words_of(job, axis, axis.length - 1).value());
+  if (words == 0) return 0;
+  constexpr std::uint64_t kMostSkipped = kWordBytes - 1;  // where the workspace is not aligned
+  return static_cast<std::size_t>((Count(words) * kWordBytes + kMostSkipped).value());
+}
+
+}  // namespace planck::cuda

@@ -1,0 +1,221 @@
+// The canonical order above eight steps: open blocks of the high levels, and a block's threads as a tree of eights.
+#pragma once
+
+#include "numerics/canonical_order.hpp"
+#include "scan/carry.hpp"
+#include "scan/cuda/pass.cuh"
+
+namespace planck::cuda {
+
+inline constexpr int kTileLevel = 4;
+inline constexpr int kTileThreads = 512;
+inline constexpr std::int64_t kTile = numerics::block_size(kTileLevel);
+static_assert(kTile == kTileThreads * kEight && kTileLevel == scan::kCarryLevel);
+
+__device__ __forceinline__ int digit_of(std::int64_t blocks) { return static_cast<int>(blocks) & (kEight - 1); }
+
+// ---- a carry's words, which lie `step` bytes apart ----
+
+__device__ __forceinline__ std::int64_t& word_at(std::byte* carry, std::int64_t step, int word) {
+  return *reinterpret_cast<std::int64_t*>(carry + word * step);
+}
+constexpr PLANCK_HOST_DEVICE int total_word(int level) {
+  return scan::kCarryTotals + scan::kStateWords * (level - scan::kCarryLevel);
+}
+
+template <class State>
+__device__ __forceinline__ State carried_state(std::byte* carry, std::int64_t step, int level) {
+  State state;
+  constexpr int kParts = sizeof(state.part) / sizeof(state.part[0]);
+  using V = std::remove_reference_t<decltype(state.part[0])>;
+#pragma unroll
+  for (int k = 0; k < kParts; ++k) state.part[k] = from_word<V>(word_at(carry, step, total_word(level) + k));
+  return state;
+}
+/// A level's words: its open blocks, or 0 for none.
+template <class State>
+__device__ __forceinline__ void carry_state(std::byte* carry, std::int64_t step, int level, bool any,
+                                            const State& state) {
+  constexpr int kParts = sizeof(state.part) / sizeof(state.part[0]);
+#pragma unroll
+  for (int k = 0; k < scan::kStateWords; ++k) {
+    std::int64_t word = 0;
+    if (k < kParts && any) word = to_word(state.part[k < kParts ? k : 0]);
+    word_at(carry, step, total_word(level) + k) = word;
+  }
+}
+
+/// What a lane starts from: the words of its carry, or those of nothing so far.
+struct LaneStart {
+  std::byte* carry;  ///< null if there is none
+  std::int64_t step;
+  std::int64_t id;
+  std::int64_t before;
+  std::int64_t value;
+
+  __device__ __forceinline__ LaneStart(const ScanTask& task, std::int64_t lane)
+      : carry(lane_of(task, kScanCarryIn, lane)),
+        step(task.operand[kScanCarryIn].step),
+        id(task.carry_id),
+        before(0),
+        value(task.identity) {
+    if (carry == nullptr) return;
+    id = word_at(carry, step, scan::kCarryId);
+    before = word_at(carry, step, scan::kCarryBefore);
+    value = word_at(carry, step, scan::kCarryValue);
+  }
+
+  /// The words of a carry that are no totals; `last` is the lane's last value.
+  __device__ __forceinline__ void store(const ScanTask& task, std::byte* to, std::int64_t to_step,
+                                        std::int64_t last) const {
+    word_at(to, to_step, scan::kCarryId) = id;
+    word_at(to, to_step, scan::kCarryBefore) = before + task.length;
+    word_at(to, to_step, scan::kCarryValue) = task.carries_value ? last : (carry == nullptr ? 0 : value);
+  }
+};
+
+/// Everything before a lane, straight from its carry.
+template <class Math>
+__device__ __forceinline__ Open<Math> carried(const LaneStart& start) {
+  Open<Math> open{};
+  if (start.carry == nullptr) return open;
+  for (int level = numerics::kMaxLevels - 1; level >= scan::kCarryLevel; --level) {
+    if (digit_of(start.before >> (numerics::kRadixBits * level)) == 0) continue;
+    open.add(carried_state<typename Math::State>(start.carry, start.step, level));
+  }
+  return open;
+}
+
+// ---- open levels, kept by one thread in shared memory ----
+
+template <class Math>
+struct Levels {
+  typename Math::State open[numerics::kMaxLevels];
+
+  /// Of levels `first` and above, from a carry.
+  __device__ __forceinline__ void take(const LaneStart& start, int first) {
+    if (start.carry == nullptr) return;
+    for (int level = first; level < numerics::kMaxLevels; ++level) {
+      open[level] = carried_state<typename Math::State>(start.carry, start.step, level);
+    }
+  }
+  /// One more whole block of a level that has `blocks` before it.
+  __device__ __forceinline__ void push(int level, std::int64_t blocks, typename Math::State total) {
+    while (digit_of(blocks) == kEight - 1) {
+      total = Math::combine(open[level], total);
+      blocks >>= numerics::kRadixBits;
+      ++level;
+    }
+    open[level] = digit_of(blocks) == 0 ? total : Math::combine(open[level], total);
+  }
+  /// What stands before a block of a level, the largest blocks first.
+  __device__ __forceinline__ Open<Math> before(int level, std::int64_t blocks) const {
+    int top = level;
+    while (top + 1 < numerics::kMaxLevels && blocks >> (numerics::kRadixBits * (top + 1 - level)) > 0) ++top;
+    Open<Math> sum{};
+    for (; top >= level; --top) {
+      if (digit_of(blocks >> (numerics::kRadixBits * (top - level))) > 0) sum.add(open[top]);
+    }
+    return sum;
+  }
+  /// Into a carry, with `blocks` of level `first` behind.
+  __device__ __forceinline__ void give(std::byte* carry, std::int64_t step, int first, std::int64_t blocks) const {
+    for (int level = first; level < numerics::kMaxLevels; ++level) {
+      const bool any = digit_of(blocks >> (numerics::kRadixBits * (level - first))) > 0;
+      carry_state(carry, step, level, any, open[level]);
+    }
+  }
+};
+
+// ---- a block's threads ----
+
+/// Totals of a block's threads, of eight of them, and so on; a moment later what stands before each in its own eight.
+template <class Math>
+struct Tree {
+  using State = typename Math::State;
+  State one[kTileThreads + kTileThreads / kEight];  ///< with gaps, against bank conflicts
+  State two[kTileThreads / kEight + kEight];
+  State three[kEight];
+  State total;
+  State before;  ///< the whole tree, if anything is
+  State before_three[kEight];
+  State before_two[kTileThreads / kEight];
+};
+
+__device__ __forceinline__ int spread(int i) { return i + i / kEight; }
+
+/// The first totals that are there, at each level: 0, but where a lane starts inside a tree.
+struct TreeStart {
+  int first[3];
+  /// Whether anything stands before total i in its eight.
+  static __device__ __forceinline__ bool follows(int i, int first) { return i > first && digit_of(i) != 0; }
+};
+
+/// Totals of eight neighbours become what stands before each; gives the total of all.
+template <class Math>
+__device__ __forceinline__ typename Math::State fold_group(typename Math::State* totals, int group, int first) {
+  Open<Math> sum{};
+#pragma unroll 2
+  for (int k = 0; k < kEight; ++k) {
+    const int i = group * kEight + k;
+    const auto total = totals[spread(i)];
+    totals[spread(i)] = sum.state;
+    if (i >= first) sum.add(total);
+  }
+  return sum.state;
+}
+
+/// From each thread's total to what stands before it. `replaced(level, i, total)` is the total of i at a level of the
+/// tree. All threads of the block call it; the tree may be used again when all have read what they want.
+template <class Math, class Replaced>
+__device__ __forceinline__ void scan_tree(Tree<Math>& tree, const typename Math::State& own, bool any_before,
+                                          const TreeStart& start, const Replaced& replaced) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int twos = static_cast<int>(blockDim.x) / kEight;
+  const int threes = twos / kEight;
+  tree.one[spread(thread)] = replaced(1, thread, own);
+  __syncthreads();
+  if (thread < twos) {
+    tree.two[spread(thread)] = replaced(2, thread, fold_group<Math>(tree.one, thread, start.first[0]));
+  }
+  __syncthreads();
+  if (thread < kWarp) {
+    if (thread < threes) tree.three[thread] = replaced(3, thread, fold_group<Math>(tree.two, thread, start.first[1]));
+    __syncwarp();
+    if (thread == 0) {
+      Open<Math> sum{};
+      for (int i = 0; i < threes; ++i) {
+        const auto total = tree.three[i];
+        tree.three[i] = sum.state;
+        if (i >= start.first[2]) sum.add(total);
+      }
+      tree.total = sum.state;
+    }
+    __syncwarp();
+    if (thread < threes) {
+      Open<Math> sum{tree.before, any_before};
+      if (TreeStart::follows(thread, start.first[2])) sum.add(tree.three[thread]);
+      tree.before_three[thread] = sum.state;
+    }
+    __syncwarp();
+    for (int i = thread; i < twos; i += kWarp) {
+      Open<Math> sum{tree.before_three[i / kEight], any_before || TreeStart::follows(i / kEight, start.first[2])};
+      if (TreeStart::follows(i, start.first[1])) sum.add(tree.two[spread(i)]);
+      tree.before_two[i] = sum.state;
+    }
+  }
+  __syncthreads();
+}
+
+/// Everything before this thread.
+template <class Math>
+__device__ __forceinline__ Open<Math> before_thread(const Tree<Math>& tree, bool any_before, const TreeStart& start) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int two = thread / kEight;
+  Open<Math> sum{tree.before_two[two], any_before || TreeStart::follows(two / kEight, start.first[2]) ||
+                                           TreeStart::follows(two, start.first[1])};
+  if (TreeStart::follows(thread, start.first[0])) sum.add(tree.one[spread(thread)]);
+  return sum;
+}
+
+}  // namespace planck::cuda

@@ -38,7 +38,7 @@ struct ScanArgs {
   AnyTensorRef x;
   AnyTensorMut y;
   std::optional<AnyTensorMut> indices{};    ///< present exactly when the descriptor has an index_element
-  std::optional<AnyTensorRef> carry_in{};   ///< what stands before, if this is not the axis' first piece
+  std::optional<AnyTensorRef> carry_in{};   ///< the prefix before, if this is not the axis' first piece
   std::optional<AnyTensorMut> carry_out{};  ///< for the next piece; this one's length is then a multiple of 4096
 };
 

@@ -29,7 +29,7 @@ struct DeviceRun {
 
 inline constexpr int kMaxDeviceSums = 3;
 
-/// Sums of terms over the dimensions in which their operands, the loop's last `count` ones, stand still.
+/// Sums of terms over the dimensions in which their operands, the loop's last `count` ones, are broadcast.
 struct DeviceSums {
   int count = 0;
   std::array<int, kMaxDeviceSums> term{};  ///< which of the formula's outputs each of them sums

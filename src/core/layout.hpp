@@ -79,7 +79,7 @@ struct StridedLoop {
   void erase_dim(int dim) noexcept;
   /// Erases the dimensions of size 1 among the first `dims`.
   void erase_unit_dims(int dims) noexcept;
-  /// A last dimension of size 1, in which every operand stands still.
+  /// A last dimension of size 1, in which every operand is broadcast.
   void append_unit_dim() noexcept;
   /// Makes the dimension run the other way for every operand.
   void flip_dim(int dim) noexcept;

@@ -55,7 +55,7 @@ void for_each_index(const StridedLoop& loop, const Body& body) {
   for_each_loop_index(loop, [&](const LoopIndex& index) { body([&](int k) { return cell_at(loop, index, k); }); });
 }
 
-/// The sum of term(cell) over the dimensions from `dim` on in which the last operand stands still, innermost first.
+/// The sum of term(cell) over the dimensions from `dim` on in which the last operand is broadcast, innermost first.
 template <class Term>
 double sum_from(const StridedLoop& loop, int dim, LoopIndex& index, const Term& term) {
   if (dim == loop.rank) return static_cast<double>(term([&](int k) { return cell_at(loop, index, k); }));
@@ -71,7 +71,7 @@ double sum_from(const StridedLoop& loop, int dim, LoopIndex& index, const Term& 
 }
 
 /// Calls store(cell, sum) for every element of the last operand, a gradient, with the sum of term(cell) over the
-/// dimensions in which it stands still: one at a time, innermost first, each in the canonical order.
+/// dimensions in which it is broadcast: one at a time, innermost first, each in the canonical order.
 template <class Term, class Store>
 void for_each_sum(const StridedLoop& loop, const Term& term, const Store& store) {
   StridedLoop kept = loop;

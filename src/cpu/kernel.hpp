@@ -14,7 +14,7 @@ namespace planck::cpu {
 
 /// Applies an elementwise kernel to n elements. `operands` are the inputs, then the outputs, each contiguous
 /// and aligned to its element; an output may equal an input. `params` is the kernel's own struct. Outputs whose
-/// bit is set in `streamed` (bit 0 is the first) are written past the caches if their alignment allows it; the
+/// bit is set in `streamed` (bit 0 is the first) are stored non-temporally if their alignment allows it; the
 /// caller fences.
 using SpanKernel = void (*)(const void* params, void* const* operands, std::int64_t n, unsigned streamed);
 

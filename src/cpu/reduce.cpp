@@ -38,7 +38,7 @@ struct Problem {
   int kept = 0;
   bool columns = false;        ///< the last kept dimension is walked as columns
   bool short_rows = false;     ///< all terms of a sum fit a panel
-  bool streamed = false;       ///< outputs that are not summed go past the caches
+  bool streamed = false;       ///< outputs that are not summed are stored non-temporally
   std::int64_t sums = 1;       ///< elements of the gradient
   std::int64_t levels = 0;     ///< f64 values that are kept open for each sum of all gradients
   std::int64_t width = 1;      ///< sums that advance side by side in one task

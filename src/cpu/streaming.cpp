@@ -6,7 +6,7 @@ std::int64_t stream_bytes = kStreamBytes;
 
 namespace {
 
-/// What an operand has in memory: nothing is counted again that stands still along a dimension.
+/// What an operand has in memory: nothing is counted again that is broadcast along a dimension.
 std::int64_t bytes_of(const core::StridedLoop& loop, int k) noexcept {
   const core::LoopOperand& op = loop.operand[k];
   std::int64_t bytes = op.base == nullptr ? 0 : op.element_bytes;

@@ -1,4 +1,4 @@
-// When to write past the caches. An output much larger than the last-level cache would only evict what is
+// When to store non-temporally. An output much larger than the last-level cache would only evict what is
 // still needed, and an ordinary store first reads the line it is about to overwrite: a third of the traffic.
 #pragma once
 

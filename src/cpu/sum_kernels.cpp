@@ -95,7 +95,7 @@ PLANCK_MATH void sum_lanes_of_blocks(const Term* terms, double* totals) {
 }
 
 #if HWY_MAX_BYTES >= 32
-/// Four blocks of f32, each a register: turned round within halves, a third fewer shuffles than the above.
+/// Four blocks of f32, each a register: transposed within halves, a third fewer shuffles than the above.
 PLANCK_MATH void sum_four_blocks(const float* terms, double* totals) {
   const hn::FixedTag<float, 8> d;
   const hn::Half<decltype(d)> half;

@@ -2,11 +2,11 @@
 //
 // An operation is a struct with
 //   Compute                        float or double
-//   kTensors, kParams, kOutputs    its operands, in this order; params are inputs that often stand still along a row
+//   kTensors, kParams, kOutputs    its operands, in this order; params are inputs that often are broadcast along a row
 //   State state(const Compute (&param)[])                               what params make of themselves, e.g. 1 / scale
 //   kStored, kFirstSummed          how many outputs, the first ones, ever are stored; from which one on they are summed
 //   void operator()(const State&, const Compute (&in)[], Compute (&out)[])   one element
-// The loop is collapsed first. Where every operand stands still or has no gaps along the inner dimension, a thread
+// The loop is collapsed first. Where every operand is broadcast or has no gaps along the inner dimension, a thread
 // takes a chunk of elements that follow each other, in 16-byte vectors; the output's alignment decides where chunks
 // begin, so that only a row's first and last one are partial. Threads are dealt out over several short rows or parts of
 // a long one. Anything else goes element by element, neighbouring threads along the inner dimension, in tiles where an
@@ -58,7 +58,8 @@ __device__ __forceinline__ void move_operands(const Job<Op>& job, int dims, std:
   }
 }
 
-/// A row of a job as one thread sees it: where its operands are, and the state of parameters that stand still along it.
+/// A row of a job as one thread sees it: where its operands are, and the state of parameters that are broadcast along
+/// it.
 template <class Op>
 struct Row {
   using C = typename Op::Compute;
@@ -262,7 +263,7 @@ __global__ void __launch_bounds__(kElementwiseThreads, 2)
   }
 }
 
-/// Whether every operand stands still or has no gaps along the inner dimension, and a row is worth a chunk.
+/// Whether every operand is broadcast or has no gaps along the inner dimension, and a row is worth a chunk.
 template <class Op>
 bool runs_in_chunks(const Job<Op>& job, int leader) {
   if (job.loop.extent[job.loop.rank - 1] < kChunk<typename Op::Compute>) return false;

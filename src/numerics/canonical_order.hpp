@@ -74,7 +74,7 @@ class CanonicalFold {
     return sum;
   }
 
-  /// Everything so far, as it stands before the next element: a block of 8 that is full counts as closed.
+  /// Everything so far, as the prefix of the next element: a block of 8 that is full counts as closed.
   PLANCK_HOST_DEVICE State total() {
     if (count_[0] == kRadix) close_block();
     return prefix();

@@ -18,7 +18,7 @@ int axis_of(const Shape& shape, const Granularity& granularity) noexcept;
 /// Axis and group size against the shape.
 core::Status check_granularity(std::string_view plan, const Shape& shape, const Granularity& granularity) noexcept;
 
-/// The index space of a quantise problem as loops in which a segment's parameters stand still along whole dimensions.
+/// The index space of a quantise problem as loops in which a segment's parameters are broadcast along whole dimensions.
 /// Groups cut their axis in two; a shorter last group is a loop of its own.
 class SegmentSpace {
  public:

@@ -350,7 +350,7 @@ void add_inputs(StridedLoop& loop, int part, const SegmentSpace& space, const Op
   for (int i = 0; i < o.input_count; ++i) space.add(loop, part, *o.inputs[i].view);
 }
 
-/// Scale and zero point as operands: tensors, or numbers that stand still.
+/// Scale and zero point as operands: tensors, or numbers that are broadcast.
 void add_qparams(StridedLoop& loop, int part, const SegmentSpace& space, const Problem& p, const Operands& o,
                  const Numbers& numbers) {
   if (!p.per_tensor()) {

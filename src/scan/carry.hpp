@@ -82,7 +82,7 @@ void for_each_lane(const core::StridedLoop& loop, int axis, const Body& body) {
   if (loop.extent[axis] > 0) core::for_each_loop_index(lanes, body);
 }
 
-/// What stands before a lane: its words of carry_in, or those of nothing so far. `lane` is an index whose place along
+/// The prefix before a lane: its words of carry_in, or those of nothing so far. `lane` is an index whose place along
 /// the axis does not matter.
 CarryWords carry_before(const core::StridedLoop* carries, int axis, core::LoopIndex lane, const ScanKey& key);
 void store_carry(const core::StridedLoop& carries, int axis, core::LoopIndex lane, const CarryWords& words);

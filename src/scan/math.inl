@@ -219,7 +219,7 @@ struct LinearRecurrenceGradient : LinearRecurrenceScan<V> {
   }
 };
 
-/// Inputs dy, x and L, the product of what stands before: dx[j] = L[j] * R[j] with R[j] = dy[j] + x[j+1] * R[j+1].
+/// Inputs dy, x and L, the product of the prefix before: dx[j] = L[j] * R[j] with R[j] = dy[j] + x[j+1] * R[j+1].
 template <class V>
 struct CumprodGradient : LinearRecurrenceGradient<V> {
   static constexpr unsigned kGradientInputs = 0b100;

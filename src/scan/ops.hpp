@@ -24,7 +24,7 @@ struct ScanKey {
   bool exclusive = false;                ///< no kernel's business, but a carry's
 };
 
-/// What stands before the first element of an exclusive scan.
+/// The prefix before the first element of an exclusive scan.
 constexpr double identity_of(ScanKind kind) {
   switch (kind) {
     case ScanKind::Cumprod:

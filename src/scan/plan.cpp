@@ -282,7 +282,7 @@ void move_on(std::byte* lane, std::int64_t n, std::int64_t step, std::int64_t el
   }
 }
 
-/// Inclusive over all but the last element, one place further on; what stands before comes first. In place, where the
+/// Inclusive over all but the last element, one place further on; the prefix before comes first. In place, where the
 /// results' places still hold elements, they are moved on afterwards; so they are if there are carries, as the next
 /// piece needs the last element too.
 void run_exclusive(const Problem& p, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,

@@ -1,4 +1,4 @@
-// Rectangles of every element size, turned round and not, with strides of either sign.
+// Rectangles of every element size, transposed and not, with strides of either sign.
 #include "cpu/strided/rectangle.hpp"
 
 #include <gtest/gtest.h>

@@ -164,7 +164,7 @@ OpCase dynamic_range_case(const cpu::KernelRow& row, const Shape& shape, Broadca
   d.zero_in_range = which != 7;
   d.scale_element = which >= 4 ? row.element : compute_of(row.element);
   const Shape segments = qparams_shape(shape, d.scope);
-  // Codes that nobody sums take another way past the caches: those of the first axis' channels.
+  // Codes that nobody sums are stored non-temporally by another way: those of the first axis' channels.
   const bool sums =
       d.scope != Granularity(PerTensor{}) && broadcast != Broadcast::FirstChannel && shape[shape.rank() - 1] < 1 << 20;
   OpCase c;

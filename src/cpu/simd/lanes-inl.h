@@ -255,7 +255,7 @@ PLANCK_MATH Pair<T> load_pair(const T* from) {
   }
 }
 
-/// `streamed`: past the caches, to an address aligned to the register.
+/// `streamed`: non-temporal, to an address aligned to the register.
 template <bool streamed, class T>
 PLANCK_MATH void store_full(Vec<T> x, T* to) {
   if constexpr (streamed) {

@@ -23,7 +23,7 @@ class SpanRunner {
 
   /// The loop's first `inputs` operands are read, the `outputs` after them written. Columns run along
   /// `column_dim` of the loop, rows along `row_dim`; -1 stands for a dimension of size 1.
-  /// `streamed` has a bit for each output that is written past the caches where it is contiguous; the caller fences.
+  /// `streamed` has a bit for each output that is stored non-temporally where it is contiguous; the caller fences.
   SpanRunner(const KernelRow& kernel, const void* params, const core::StridedLoop& loop, int inputs, int outputs,
              int column_dim, int row_dim, unsigned streamed) noexcept;
 
@@ -51,7 +51,7 @@ class SpanRunner {
   int inputs_;
   int operands_;
   unsigned streamed_ = 0;      ///< the kernel's mask of outputs
-  bool segments_ = false;      ///< scale and zero point stand still along a row
+  bool segments_ = false;      ///< scale and zero point are broadcast along a row
   bool run_segments_ = false;  ///< and this run's rows are long enough to make use of it
   bool tiled_ = false;
   std::array<Access, core::kMaxLoopOperands> access_;

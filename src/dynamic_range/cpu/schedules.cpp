@@ -255,7 +255,7 @@ class CodeSummer {
 };
 
 /// Shows every element of the loop's last operand to gatherers, one per piece, which merge into the operands before
-/// it: those stand still along a segment.
+/// it: those are broadcast along a segment.
 template <class MakeGatherer>
 void gather(const Stream& stream, StridedLoop& loop, const MakeGatherer& make_gatherer) noexcept {
   using Gatherer = decltype(make_gatherer());
@@ -403,7 +403,7 @@ void run_passes(const Stream& stream, ArchSku arch, const DynamicRun& run, Compu
 constexpr int kNoRowDim = -1;
 constexpr int kManyRowDims = -2;
 
-/// The only dimension in which the scale stands still.
+/// The only dimension in which the scale is broadcast.
 int only_row_dim(const StridedLoop& loop) {
   int found = kNoRowDim;
   for (int d = 0; d < loop.rank; ++d) {

@@ -151,7 +151,7 @@ struct LearnableBackwardKernel : Source {
   }
 };
 
-/// The kernel with parameters of a whole row, for rows along which the two operands stand still.
+/// The kernel with parameters of a whole row, for rows along which the two operands are broadcast.
 template <class K>
 struct SegmentRows {
   using C = typename K::C;

@@ -1,6 +1,6 @@
 // The quantise family on CUDA: the shared formulas as operations of the elementwise engine and of the canonical sums.
 //
-// Scale and zero point are parameters: along a row in which they stand still they are loaded once, and 1 / scale is
+// Scale and zero point are parameters: along a row in which they are broadcast they are loaded once, and 1 / scale is
 // taken once. Zero points are limited to the range that the formulas are exact in, so that whatever a device tensor
 // holds, codes stay inside [q_min, q_max].
 #include "cuda/elementwise.cuh"

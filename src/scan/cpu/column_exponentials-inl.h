@@ -83,7 +83,7 @@ class ExponentialBlock : public Block<Lanes, Scan, In, Out> {
   /// Exponents, and then their exponentials.
   struct Exponents {
     OfEach own;  ///< of taking in an element
-    // Gradients take two more: of joining what stands before the block, and of the result.
+    // Gradients take two more: of joining the prefix before the block, and of the result.
     OfEach joint;
     OfEach gradient;
   };
@@ -132,7 +132,7 @@ class ExponentialBlock : public Block<Lanes, Scan, In, Out> {
         }
       }
       if (Lanes::any(moved)) return false;
-      // Exponents of the block's first element, and of joining what stands before: the first has none of its own.
+      // Exponents of the block's first element, and of joining the prefix before: the first has none of its own.
       for (int r = 0; r < kRegisters; ++r) {
         if (s.first) e.own[0][r] = V(0);
         if (joins) e.joint[0][r] = Scan::exponent(before[r].part[0], reference[r]);

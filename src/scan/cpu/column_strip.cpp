@@ -93,7 +93,7 @@ void Lanes::push_block(int level, const std::byte* total) {
     count_[level] = 0;
     total = open_[level];
   }
-  // Below this level nothing is open: what stands before their blocks is what stands before its next one.
+  // Below this level nothing is open: the prefix before their blocks is the prefix before its next one.
   join_open(level);
   for (int k = level - 1; k >= 1; --k) above_[k] = above_[level];
 }

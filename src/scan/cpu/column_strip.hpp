@@ -128,7 +128,7 @@ class Strip {
  private:
   static constexpr std::int64_t kStateBytes = 256 << 10;  ///< for the states of all lanes
   static constexpr std::int64_t kMaxLanes = 2048;
-  // A tile of lanes whose elements lie apart is turned round in scratch. Few lanes and long runs of each: processors
+  // A tile of lanes whose elements lie apart is transposed in scratch. Few lanes and long runs of each: processors
   // fetch only so many rows ahead. As many as a kernel takes at once with AVX-512: with half of them it went lane by
   // lane.
   static constexpr std::int64_t kTileElements = 4096;

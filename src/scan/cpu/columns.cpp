@@ -76,7 +76,7 @@ struct Walk {
   std::int64_t start = 0;       ///< where lane 0 begins along the axis
   std::int64_t lane_start = 0;  ///< and what each lane adds: lanes can be blocks of one row
   Strides outer_start{};        ///< and each index of an outer dimension
-  bool streamed = false;        ///< outputs go past the caches
+  bool streamed = false;        ///< outputs are stored non-temporally
   Piece piece{};                ///< states of the first lane
   Strides outer_states{};       ///< bytes between neighbours in outer dimensions
   Strides outer_feed{};
@@ -183,7 +183,7 @@ Cut feed_cut(std::int64_t length) {
   return {kLevel, (length - 1) / kTileSteps};
 }
 
-/// Scans an axis that was cut: the totals of all blocks, then what stands before each of them, then the blocks.
+/// Scans an axis that was cut: the totals of all blocks, then the prefix before each of them, then the blocks.
 class CutScan {
  public:
   /// `states`: as many eight-byte values as states_needed says.
@@ -194,7 +194,7 @@ class CutScan {
         streamed_(worth_streaming(loop, scan.kernel.inputs, scan.kernel.outputs)),
         cut_(cut),
         states_(states) {
-    // Slot q of a row holds what stands before block q; before that the total of block q - 1. The last one is for a
+    // Slot q of a row holds the prefix before block q; before that the total of block q - 1. The last one is for a
     // carry that goes out.
     const std::int64_t row_states = slots(cut) * kPartBytes;
     std::int64_t rows = 1;
@@ -210,7 +210,7 @@ class CutScan {
     return rows * slots(cut) * (parts + (lags ? 1 : 0));
   }
 
-  /// Finds what stands before every block.
+  /// Finds the prefix before every block.
   void find_befores(const CutScan* feed) noexcept {
     walk_blocks(Piece::Task::Total, feed);
     // With a carry going out, the piece after the last block is a whole block too.
@@ -279,7 +279,7 @@ class CutScan {
     return walk;
   }
 
-  /// The first block begins the axis, and in the last a feed may begin: nothing stands before either.
+  /// The first block begins the axis, and in the last a feed may begin: neither has a prefix.
   void walk_blocks(Piece::Task task, const CutScan* feed) const noexcept {
     const std::int64_t alone = feed == nullptr ? 0 : 1;
     walk(blocks(0, 1), task, feed);
@@ -305,7 +305,7 @@ class CutScan {
     run_walk(stream_, scan_, walk);
   }
 
-  /// Replaces a row's totals by what stands before the next block each.
+  /// Replaces a row's totals by the prefix before the next block each.
   void put_befores(std::int64_t row) noexcept {
     constexpr std::int64_t kStates = Lanes::states_for(std::numeric_limits<std::int64_t>::max());
     alignas(kPartBytes) std::byte storage[kMaxScanParts * kPartBytes * kStates];

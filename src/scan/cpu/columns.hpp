@@ -48,7 +48,7 @@ struct LaneSteps {
   bool first;
   bool edge;      ///< the one step whose edge input is another
   bool writes;    ///< or states alone are wanted
-  bool streamed;  ///< outputs go past the caches; they are aligned to a cache line, and so are their steps
+  bool streamed;  ///< outputs are stored non-temporally; they are aligned to a cache line, and so are their steps
   bool lag_only;  ///< one step for what it leaves
   std::int64_t steps;
   std::int64_t n;
@@ -87,7 +87,7 @@ inline constexpr int kCarryLevel = 4;
 struct LaneScan {
   const LaneScanKernel& kernel;
   /// Operands: the kernel's inputs, its outputs, the edge's input (or absent), and perhaps the carries' words, coming
-  /// in and going out (or absent), which stand still along the axis. The axis runs in scan order.
+  /// in and going out (or absent), which are broadcast along the axis. The axis runs in scan order.
   const core::StridedLoop& loop;
   int axis;
   bool descends;  ///< positions count from the axis' end

@@ -110,7 +110,7 @@ class Row {
   /// How far a run is.
   struct Progress {
     V lag;
-    bool begins;  ///< nothing stands before
+    bool begins;  ///< no prefix
     std::int64_t position;
     OneState before;  ///< the next block of 64, unless it begins
     OneState above;   ///< the block of 512, if anything does
@@ -126,7 +126,7 @@ class Row {
     V position[kBlock];                                ///< of a group's first steps
     V step;                                            ///< and from one to the next
     alignas(64) double totals[Scan::kParts][kGroup];   ///< block by block
-    alignas(64) double befores[Scan::kParts][kGroup];  ///< what stands before each
+    alignas(64) double befores[Scan::kParts][kGroup];  ///< the prefix before each
   };
 
   static PLANCK_MATH Progress begin(const RowRun& run, Fold& fold) {
@@ -283,7 +283,7 @@ class Row {
     }
   }
 
-  /// From the totals of all blocks to what stands before each. A lane is a block of 64 now.
+  /// From the totals of all blocks to the prefix before each. A lane is a block of 64 now.
   static PLANCK_MATH void join_blocks(int groups, Fold& fold, Progress& now, Tile& tile) {
     State x[kBlock];
     for (int k = 0; k < Scan::kParts; ++k) {
@@ -294,7 +294,7 @@ class Row {
     for (int s = 1; s < kBlock; ++s) x[s] = Scan::combine(x[s - 1], x[s]);
     alignas(64) double wide[Scan::kParts][kLanes];
     for (int k = 0; k < Scan::kParts; ++k) hn::Store(x[kBlock - 1].part[k].raw, Tag<double>(), wide[k]);
-    // One block of 64 after the other: what stands before it takes the place of its total.
+    // One block of 64 after the other: the prefix before it takes the place of its total.
     const int whole = groups / (kBlock / kLanes);
     for (int b = 0; b < kLanes; ++b) {
       OneState total;
@@ -442,7 +442,7 @@ class Row {
         const bool back = scratch.output_back[k];
         std::byte* const last = scratch.output[k] + (back ? -(n - 1) : n - 1) * kBytes;
         const bool edge = kEdgeEnds && run.edge == ScanEdge::Last;
-        if (edge && k == 0 && run.edge_input == nullptr) std::memset(last, 0, kBytes);  // nothing stands before
+        if (edge && k == 0 && run.edge_input == nullptr) std::memset(last, 0, kBytes);  // no prefix
         if (edge && k == kEdgeOutput) std::memcpy(run.output[k], last, kBytes);
         const std::int64_t low = lowest(back, n, kBytes);
         if (k != kEdgeOutput && !stays(n, false)) {

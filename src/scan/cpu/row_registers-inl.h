@@ -1,4 +1,4 @@
-// Rows of elements as lanes of blocks of eight, turned round in registers. Re-included once per target.
+// Rows of elements as lanes of blocks of eight, transposed in registers. Re-included once per target.
 #if defined(PLANCK_SCAN_BLOCK_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_SCAN_BLOCK_LANES_INL_H_
 #undef PLANCK_SCAN_BLOCK_LANES_INL_H_
@@ -19,7 +19,7 @@ namespace planck::cpu::HWY_NAMESPACE {
 
 #if PLANCK_SCAN_VECTORS
 
-/// Blocks side by side, one in each lane: their elements come in as rows of eight and are turned round.
+/// Blocks side by side, one in each lane: their elements come in as rows of eight and are transposed.
 struct BlockLanes {
   using V = Vec<double>;
   static constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag<double>()));

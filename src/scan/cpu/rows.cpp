@@ -48,7 +48,7 @@ struct PieceStates {
   double* at(std::int64_t piece) const { return values + piece * parts; }
 };
 
-/// What stands before the pieces of one row, found from their totals.
+/// The prefix before the pieces of one row, found from their totals.
 class PieceFold {
  public:
   PieceFold(const LaneScanKernel& kernel, std::int64_t length)
@@ -58,7 +58,7 @@ class PieceFold {
   /// Null before the first piece.
   const double* before() { return reinterpret_cast<const double*>(lane_.before()); }
   void push(const double* total) { lane_.push_block(kCarryLevel, reinterpret_cast<const std::byte*>(total)); }
-  /// Puts what stands before a piece in the place of its total, which is taken in if another follows.
+  /// Puts the prefix before a piece in the place of its total, which is taken in if another follows.
   void replace(double* state, bool follows) {
     double total[kMaxScanParts];
     if (follows) std::copy_n(state, parts_, total);
@@ -73,7 +73,7 @@ class PieceFold {
   Lanes lane_;
 };
 
-/// What a feed says: the first element's value, before which the others' lie, turned round or as registers have them.
+/// What a feed says: the first element's value, before which the others' lie, transposed or as registers have them.
 struct FeedValues {
   const double* first;
   bool in_lanes;
@@ -189,7 +189,7 @@ class Feed {
 
   std::int64_t pieces() const { return pieces_in(rows_.length()); }
 
-  /// What stands before each of the feed's pieces in a row, from the second on.
+  /// The prefix before each of the feed's pieces in a row, from the second on.
   void find_befores(const Pointers& row, const PieceStates& befores) const {
     for (std::int64_t q = 0; q + 1 < pieces(); ++q) find_total(row, q, befores);
     totals_to_befores(befores);
@@ -293,7 +293,7 @@ void run_whole(const Stream& stream, const Rows& rows, std::int64_t count, std::
   });
 }
 
-/// A row in pieces that threads share: the totals of some pieces, then what stands before each, then the pieces.
+/// A row in pieces that threads share: the totals of some pieces, then the prefix before each, then the pieces.
 class CutRow {
  public:
   /// For each piece the state before it, perhaps a feed's too, and perhaps what the step before it left: no more than

@@ -23,7 +23,7 @@ struct RowRun {
   double* total;           ///< where the state of a run of kRowPiece elements is left, if it is wanted
   double lag;              ///< what the step before left; the last step's is put there
   bool writes;             ///< or states alone are wanted
-  bool streamed;           ///< outputs go past the caches; they are aligned to a cache line
+  bool streamed;           ///< outputs are stored non-temporally; they are aligned to a cache line
   bool in_lanes;           ///< a feed's values stay as registers have them: runs of whole groups, one each way
   const std::byte* ahead;  ///< memory that is wanted soon, as much as the first input has; or null
   ScanEdge edge;           ///< at which end of the run an edge's operands stand, if it has any

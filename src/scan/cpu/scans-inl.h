@@ -32,7 +32,7 @@ struct ScanTraits {
   using State = typename Scan::State;
   static constexpr bool kLags = requires { Scan::kLagStart; };  ///< a step leaves a value for the next
   static constexpr bool kBegins = !kLags && requires(const V* v) { Scan::begin(v); };  ///< an initial state
-  static constexpr bool kBefore = requires { Scan::identity(); };  ///< the value of what stands before an element
+  static constexpr bool kBefore = requires { Scan::identity(); };  ///< the value of the prefix before an element
   static constexpr bool kGradient = requires(V * v, State s) { Scan::gradients(v, true, *v, s, v); };
   /// combine takes an exponential, whose exponent depends on no sum.
   static constexpr bool kExponential = requires(V a, V b) { Scan::exponent(a, b); };
@@ -92,7 +92,7 @@ struct ManyLanes {
       }
     }
   }
-  /// `streamed`: past the caches, to an address aligned to the register.
+  /// `streamed`: non-temporal, to an address aligned to the register.
   template <class T>
   static PLANCK_MATH void store(const V* x, std::byte* to, bool streamed = false) {
     T* elements = reinterpret_cast<T*>(to);

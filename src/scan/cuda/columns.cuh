@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kColumnThreads, 2) scan_columns(const ScanTask
   }
 }
 
-/// From the totals of a lane's segments to what stands before each, by a block of 64 or 512 threads for each lane. A
+/// From the totals of a lane's segments to the prefix before each, by a block of 64 or 512 threads for each lane. A
 /// carry may start inside a tree: then its open blocks stand for the threads before.
 template <class Pass>
 __global__ void __launch_bounds__(kTileThreads, 1) scan_heads(const ScanTask task) {

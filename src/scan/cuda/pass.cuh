@@ -246,7 +246,7 @@ __device__ __forceinline__ void values_of(const ScanTask& task, const Lane<Pass>
   }
 }
 
-/// What stands before everything of the eight, for ScanValue::Before.
+/// The prefix before everything of the eight, for ScanValue::Before.
 template <class Pass>
 __device__ __forceinline__ typename Pass::V value_before(const ScanTask& task,
                                                          const Open<typename Pass::Math>& before) {

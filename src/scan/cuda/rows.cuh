@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kShortThreads, kShortBlocks<Pass>)
       }
       fold_eight(task, at, s, start.before, lag, e);
 
-      // Eight threads hold a block of 64, and each what stands before it there.
+      // Eight threads hold a block of 64, and each the prefix before it there.
       const State total = e.state[kEight - 1];
       const int group = lane - digit;
       State sum = shuffled(total, group);
@@ -239,7 +239,7 @@ struct TileItem {
   std::int64_t before;  ///< steps of earlier pieces
   std::int64_t begin;
   std::int64_t end;
-  bool any_before;  ///< whether anything stands before `begin`
+  bool any_before;  ///< whether there is a prefix before `begin`
 };
 
 /// Rows by tiles of eight steps a thread: whole ones that the block walks, or single tiles. One block a multiprocessor

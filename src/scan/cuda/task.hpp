@@ -2,7 +2,7 @@
 //
 // Steps s = 0 … length - 1 are positions of the canonical order: forwards along the scan for values, from its other end
 // for gradients. An axis that is cut has segments of 8^level steps. A first kernel finds each segment's total and saves
-// what neighbours read of it, since results may overwrite elements; a second one finds what stands before each segment;
+// what neighbours read of it, since results may overwrite elements; a second one finds the prefix before each segment;
 // a third one scans the segments. Every block of threads writes the places of its own steps alone.
 #pragma once
 
@@ -51,14 +51,14 @@ struct ScanTask {
   ScanValue value;
   bool moved_dy;  ///< inputs 0 and perhaps 2 are those of the step before; step 0 has some before it
   bool moved_y;
-  std::int64_t identity;  ///< what stands before everything, as the bits of a V
+  std::int64_t identity;  ///< the prefix before everything, as the bits of a V
   std::int64_t carry_id;
   bool carries_value;     ///< exclusive: a carry holds the last value
   int level;              ///< of the segments
   std::int64_t segments;  ///< of a lane
 
   // In the workspace, in words of 64 bits.
-  std::int64_t* states;      ///< [lane][segment][part]: totals, then what stands before
+  std::int64_t* states;      ///< [lane][segment][part]: totals, then the prefix before
   std::int64_t* ends;        ///< [lane][segment][level][part]: open blocks at a segment's last step, then its value
   std::int64_t* edges;       ///< [lane][segment][input]: elements that neighbouring segments read
   std::int64_t* lane_words;  ///< [lane][2]: the elements before a lane, and the value

@@ -108,7 +108,7 @@ struct Levels {
     }
     open[level] = digit_of(blocks) == 0 ? total : Math::combine(open[level], total);
   }
-  /// What stands before a block of a level, the largest blocks first.
+  /// The prefix before a block of a level, the largest blocks first.
   __device__ __forceinline__ Open<Math> before(int level, std::int64_t blocks) const {
     int top = level;
     while (top + 1 < numerics::kMaxLevels && blocks >> (numerics::kRadixBits * (top + 1 - level)) > 0) ++top;
@@ -129,7 +129,7 @@ struct Levels {
 
 // ---- a block's threads ----
 
-/// Totals of a block's threads, of eight of them, and so on; a moment later what stands before each in its own eight.
+/// Totals of a block's threads, of eight of them, and so on; a moment later the prefix before each in its own eight.
 template <class Math>
 struct Tree {
   using State = typename Math::State;
@@ -147,11 +147,11 @@ __device__ __forceinline__ int spread(int i) { return i + i / kEight; }
 /// The first totals that are there, at each level: 0, but where a lane starts inside a tree.
 struct TreeStart {
   int first[3];
-  /// Whether anything stands before total i in its eight.
+  /// Whether there is a prefix before total i in its eight.
   static __device__ __forceinline__ bool follows(int i, int first) { return i > first && digit_of(i) != 0; }
 };
 
-/// Totals of eight neighbours become what stands before each; gives the total of all.
+/// Totals of eight neighbours become the prefix before each; gives the total of all.
 template <class Math>
 __device__ __forceinline__ typename Math::State fold_group(typename Math::State* totals, int group, int first) {
   Open<Math> sum{};
@@ -165,7 +165,7 @@ __device__ __forceinline__ typename Math::State fold_group(typename Math::State*
   return sum.state;
 }
 
-/// From each thread's total to what stands before it. `replaced(level, i, total)` is the total of i at a level of the
+/// From each thread's total to the prefix before it. `replaced(level, i, total)` is the total of i at a level of the
 /// tree. All threads of the block call it; the tree may be used again when all have read what they want.
 template <class Math, class Replaced>
 __device__ __forceinline__ void scan_tree(Tree<Math>& tree, const typename Math::State& own, bool any_before,

@@ -3,8 +3,8 @@
 
 Usage: bench/scan_accuracy.py build/release/libplanck.so [--large]
 
-Needs the Python of the oracle tests. An error is followed by how often it holds what SPEC allows: 0.5 ULP and 2^-45 of
-the magnitudes summed, at the same element. --large adds 2^28 ones, which take 4 GB.
+Needs the Python of the oracle tests. Behind each error stands how many times the bound of docs/numerics.md it is: 0.5 ULP
+and 2^-45 of the magnitudes summed, at the same element. --large adds 2^28 ones, which take 4 GB.
 """
 
 import os

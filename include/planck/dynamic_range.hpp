@@ -35,7 +35,7 @@ struct DynamicRangeQuantizeDescriptor {
 
   bool operator==(const DynamicRangeQuantizeDescriptor&) const = default;
 
-  /// The reference system's fields: n rows of d elements.
+  /// n rows of d elements.
   static DynamicRangeQuantizeDescriptor rows(std::int64_t n, std::int64_t d, std::int64_t q_min, std::int64_t q_max,
                                              DynamicRangeMode mode, const Granularity& scope, ElementKind input_element,
                                              ElementKind output_element) noexcept {

@@ -23,7 +23,7 @@ namespace planck {
 
 enum class OpCategory : std::int32_t { BinaryElementwise = 0, Scan = 1, Quantization = 2 };
 
-/// The operations of the quantise family, with the reference system's numbers (forward, backward).
+/// The operations of the quantise family, forward and backward.
 enum class QuantizeKind : std::int32_t {
   PerTensor = 0,
   PerTensorBackward = 1,
@@ -46,7 +46,7 @@ enum class QuantizeKind : std::int32_t {
   DequantizePerGroupBackward = 24,
 };
 
-/// The scans. LinearRecurrence has plans of its own; its number lies outside the reference system's.
+/// The scans. LinearRecurrence has plans of its own.
 enum class ScanKind : std::int32_t {
   Cumsum = 0,
   Cumprod = 1,
@@ -56,7 +56,7 @@ enum class ScanKind : std::int32_t {
   LinearRecurrence = 1000,
 };
 
-/// The parameterised binary operations. AddScaled is Planck's own; its number lies outside the reference system's.
+/// The parameterised binary operations.
 enum class BinaryKind : std::int32_t { Lerp = 31, AddScaled = 1000 };
 
 enum class MathPrecision : std::int32_t { F32 = 0, F64 = 1 };

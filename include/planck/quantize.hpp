@@ -31,7 +31,7 @@ struct QuantizeDescriptor {
 
   bool operator==(const QuantizeDescriptor&) const = default;
 
-  // The reference system's fields, for the named plans.
+  // For the plans held to one granularity.
   static QuantizeDescriptor flat(std::int64_t numel, std::int64_t q_min, std::int64_t q_max, ElementKind input_element,
                                  ElementKind output_element) noexcept {
     return of({numel}, PerTensor{}, q_min, q_max, input_element, output_element);

@@ -1,4 +1,4 @@
-// The parameterised binary family as plain loops, to be read beside SPEC sections 5 and 6.
+// The parameterised binary family as plain loops, to be read beside docs/ops/binary_param.md.
 #include "binary/ops.hpp"
 #include "core/reference_loop.hpp"
 #include "numerics/dispatch.hpp"

@@ -25,7 +25,7 @@ Status check_broadcast(std::string_view plan, std::string_view name, const Shape
 Status check_type_parameter(std::string_view plan, std::string_view field, std::span<const ElementKind> expected,
                             std::size_t index, ElementKind element) noexcept;
 
-/// Scale and zero point as SPEC section 3 wants them; `compute` is C.
+/// Scale and zero point as docs/ops/quantize.md wants them; `compute` is C.
 inline bool is_scale(double scale, ElementKind compute) noexcept {
   if (compute == ElementKind::F64) {
     return scale >= std::numeric_limits<double>::min() && scale <= std::numeric_limits<double>::max();

@@ -1,4 +1,4 @@
-// The floating-point environment that SPEC promises: round to nearest, no flush to zero, nothing trapped.
+// The floating-point environment that docs/concepts.md promises: round to nearest, no flush to zero, nothing trapped.
 // Set for the lifetime of the guard and put back after, on every thread that computes.
 #pragma once
 

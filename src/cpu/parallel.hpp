@@ -1,5 +1,5 @@
 // Running the pieces of one operation on a stream: inline when small, otherwise through its executor. The
-// caller has set the floating-point environment that SPEC promises for its own thread; workers set theirs.
+// caller has set the floating-point environment (cpu/fp_env.hpp) for its own thread; workers set theirs.
 #pragma once
 
 #include <algorithm>

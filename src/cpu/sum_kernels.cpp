@@ -12,7 +12,7 @@
 
 #include "cpu/kernel_types.hpp"
 #include "cpu/simd/lanes-inl.h"
-#include "dynamic_range/cpu/sum_codes-inl.h"
+#include "cpu/simd/sum_codes-inl.h"
 #include "numerics/canonical_order.hpp"
 #include "numerics/storage.hpp"
 

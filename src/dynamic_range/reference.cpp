@@ -1,4 +1,4 @@
-// Dynamic-range quantisation as plain loops, to be read beside SPEC section 3.
+// Dynamic-range quantisation as plain loops, to be read beside docs/ops/dynamic_quantize.md.
 #include "core/reference_loop.hpp"
 #include "dynamic_range/ops.hpp"
 #include "numerics/dispatch.hpp"

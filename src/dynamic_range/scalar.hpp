@@ -1,4 +1,4 @@
-// From a segment's range to its scale and zero point: SPEC section 3, "Dynamic range", once for all callers.
+// From a segment's range to its scale and zero point: docs/ops/dynamic_quantize.md, once for all callers.
 #pragma once
 
 #include <cstdint>

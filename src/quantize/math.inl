@@ -1,5 +1,6 @@
 // The quantise family's formulas, once: included inside the namespace of each lane kind (scalar, every
-// Highway target, CUDA). V is that lane kind. SPEC's words: rne, clamp, inside, NaN and zero rules.
+// Highway target, CUDA). V is that lane kind. The pages' words (docs/ops/quantize.md): rne, clamp, inside, NaN and zero
+// rules.
 
 /// x in steps of the scale. Divide is ONNX's form, Reciprocal PyTorch's.
 template <class V>

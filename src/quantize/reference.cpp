@@ -1,4 +1,4 @@
-// The quantise family as plain loops, to be read beside SPEC section 3.
+// The quantise family as plain loops, to be read beside docs/ops/quantize.md.
 #include "core/reference_loop.hpp"
 #include "numerics/dispatch.hpp"
 #include "quantize/ops.hpp"

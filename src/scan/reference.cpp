@@ -1,4 +1,4 @@
-// The scans as plain loops, to be read beside SPEC sections 4 and 5.
+// The scans as plain loops, to be read beside docs/numerics.md#scans.
 #include "core/reference_loop.hpp"
 #include "numerics/dispatch.hpp"
 #include "numerics/storage.hpp"

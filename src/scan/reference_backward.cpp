@@ -1,4 +1,4 @@
-// The backward passes of scans as plain loops, to be read beside SPEC section 4. Lanes know nothing of each other, so
+// The backward passes of scans as plain loops, to be read beside docs/ops/*.md. Lanes know nothing of each other, so
 // where the vector engine lacks memory the CPU backend shares the same loops out among threads.
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 /* A test framework for plain C in one page: conditions are counted, never fatal, and main prints the sum.
  *
  * CHECK_STATUS calls planck, compares the status, and for a failure also looks for words in the thread's last
- * error message: the plan, the argument and the values, as SPEC promises.
+ * error message: the plan, the argument and the values, as docs/errors.md promises.
  */
 #ifndef PLANCK_TESTS_C_API_CHECK_H
 #define PLANCK_TESTS_C_API_CHECK_H

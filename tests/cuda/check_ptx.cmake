@@ -1,6 +1,6 @@
 # Compiles math_compile_test.cu to PTX and reads it: cmake -DNVCC=… -DFMAD=false … -P check_ptx.cmake.
 #
-# SPEC's division, sums and products are single PTX instructions with a rounding mode (div.rn.f32 becomes its
+# The formulas' division, sums and products are single PTX instructions with a rounding mode (div.rn.f32 becomes its
 # Newton steps with fma only below PTX, correctly rounded), so not one fma, approximation or flush to zero may
 # appear. FMAD=true is the control: the same check must then complain.
 

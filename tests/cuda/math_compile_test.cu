@@ -1,7 +1,7 @@
 // The library's math as device code, from the very headers that the CPU and the reference use.
 //
 // Nothing here is launched: the test is that nvcc takes the headers without a warning, and that the PTX has
-// the operations SPEC names (div.rn, mul.rn, add.rn, cvt.rni) and no fused multiply-add. The kernels are plain
+// the formulas' operations (div.rn, mul.rn, add.rn, cvt.rni) and no fused multiply-add. The kernels are plain
 // grid-stride loops; extern "C" names let check_ptx.cmake speak about one of them.
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What Lerp and AddScaled mean, from SPEC section 6: end points, gradients, broadcasting, sums of gradients.
+// What Lerp and AddScaled mean, from docs/ops/binary_param.md: end points, gradients, broadcasting, sums of gradients.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-"""SPEC section 3 in NumPy: the family's formulas in the compute type C, and which element belongs to which segment.
+"""docs/ops/quantize.md in NumPy: formulas in the compute type C, and which element belongs to which segment.
 
 Everything is written for whole arrays of f32 or f64. Scales and zero points are spread to the shape of x first,
 through an index for every element, so nothing here knows strides, loops or broadcasting.
@@ -10,7 +10,7 @@ import torch
 
 
 def segments(shape, granularity):
-    """(for every element the flat index of its scale, the shape of the scales): SPEC's table."""
+    """(for every element the flat index of its scale, the shape of the scales): the page's table."""
     index = list(np.indices(shape))
     kind, axis, size = granularity.kind, granularity.axis, granularity.group_size
     if kind == planck.PER_TENSOR.kind:

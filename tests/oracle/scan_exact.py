@@ -58,14 +58,14 @@ def exact_recurrence(a, b, initial=0.0):
 
 
 def sum_bound(exact, magnitudes, dtype):
-    """SPEC section 4: 0.5 ULP and 2^-45 of the magnitudes summed; f16 and bf16 are rounded to f32 on the way."""
+    """docs/numerics.md: 0.5 ULP and 2^-45 of the magnitudes summed; f16 and bf16 are rounded to f32 on the way."""
     high, _ = exact
     through_f32 = 2.0**-24 * np.abs(high) if dtype in (torch.float16, torch.bfloat16) else 0.0
     return 0.5 * ulp(high, dtype) + through_f32 + 2.0**-45 * magnitudes
 
 
 def log_sum_exp_bound(exact, largest, dtype):
-    """SPEC section 4 for f32. For f64, whose own sums and exponentials show, 6 * 2^-53 of the same; measured: 3.2."""
+    """docs/numerics.md for f32. For f64, whose own sums and exponentials show, 6 * 2^-53 of the same; measured: 3.2."""
     unit = 6 * 2.0**-53 if dtype == torch.float64 else 4 * 2.0**-24
     narrow = 0.5 * ulp(exact[0], dtype) if dtype in (torch.float16, torch.bfloat16) else 0.0
     return unit * np.maximum(1, np.maximum(np.abs(exact[0]), np.abs(largest))) + narrow

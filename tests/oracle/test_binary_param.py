@@ -20,7 +20,7 @@ def normal(seed, shape, dtype=torch.float32, scale=1.0):
 
 
 def lerp_formula(a, b, w):
-    """SPEC section 6, one rounding per operation: torch's elementwise operators do not fuse across calls."""
+    """docs/ops/binary_param.md, one rounding per operation: torch's elementwise operators do not fuse across calls."""
     return torch.where(w.abs() < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
 
 
@@ -76,7 +76,7 @@ def test_lerp_is_monotone(dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("tensor_weight", [False, True])
 def test_backward_is_autograd(kind, dtype, tensor_weight):
-    """Bit for bit: torch's gradients grad*(1 - w), grad*w, grad*(end - start) are SPEC's, rounded as often.
+    """Bit for bit: torch's gradients grad*(1 - w), grad*w, grad*(end - start) are the page's, rounded as often.
 
     A scalar w is a number of the tensor's dtype here. torch subtracts it from 1 in f64 and rounds then, which
     gives what one subtraction in f32 gives.

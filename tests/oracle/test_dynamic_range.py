@@ -1,4 +1,4 @@
-"""Dynamic-range quantisation against onnxruntime's DynamicQuantizeLinear and against SPEC's formulas in NumPy, bit for
+"""Dynamic-range quantisation against onnxruntime's DynamicQuantizeLinear and against its page in NumPy, bit for
 bit: codes, scales, zero points and row sums."""
 
 import ctypes
@@ -94,7 +94,7 @@ def stored(scale, dtype):
 
 
 def qparams(finite, q_min, q_max, mode, zero_in_range, dtype, compute):
-    """SPEC's formulas for the finite elements of one segment: (the scale as stored, zero point)."""
+    """The page's formulas for the finite elements of one segment: (the scale as stored, zero point)."""
     zero = compute(0)
     if finite.size == 0 or not finite.any():
         return compute(1), 0 if mode == SYMMETRIC else q_min

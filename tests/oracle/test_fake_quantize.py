@@ -29,7 +29,7 @@ def inputs(scale, seed, count):
 
 
 def formula(x, scale, zero_point, q_min, q_max, form):
-    """SPEC section 3 in NumPy, in the dtype of x: f32 or f64."""
+    """docs/ops/fake_quantize.md in NumPy, in the dtype of x: f32 or f64."""
     c = x.dtype.type
     with np.errstate(all="ignore"):
         steps = x / c(scale) if form == planck.DIVIDE else x * (c(1) / c(scale))

@@ -1,6 +1,6 @@
-"""Gradients for learnable scales and zero points against exact sums of SPEC's terms.
+"""Gradients for learnable scales and zero points against exact sums of the page's terms.
 
-The terms are computed in C, as SPEC says, and summed exactly by math.fsum. planck sums in f64 in its canonical order,
+The terms are computed in C, as the page says, and summed by math.fsum. planck sums in f64 in its canonical order,
 multiplies by grad_factor in f64 and rounds once to the scale's dtype, so what is left is the f64 sum's own error.
 """
 
@@ -132,7 +132,7 @@ def test_strides_do_not_matter(granularity):
 
 
 def test_finite_differences():
-    """Away from half steps the fake-quantised value is linear in the scale only outside the range; inside, SPEC's
+    """Away from half steps the fake-quantised value is linear in the scale only outside the range; inside, the page's
     straight-through term is r - x/scale. So: outside by a central difference, inside by its definition."""
     x = torch.tensor([-50.0, 50.0, 30.0, -31.0], dtype=torch.float64)
     dy = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Quantise, forward and backward, against SPEC's formula in NumPy and against PyTorch's quantised tensors."""
+"""Quantise, forward and backward, against the page's formula in NumPy and against PyTorch's quantised tensors."""
 
 import numpy as np
 import planck_c as planck

@@ -1,6 +1,6 @@
 """Properties of the quantise family, searched by hypothesis: what must hold for every shape, view and parameter.
 
-The search is derandomised, so every run tries the same cases. Expected values of whole tensors come from SPEC's
+The search is derandomised, so every run tries the same cases. Expected values of whole tensors come from the page's
 formulas in NumPy with one scale per element (quantize_formula.py).
 """
 

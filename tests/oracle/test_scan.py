@@ -194,7 +194,7 @@ def test_nan_and_infinity_where_torch_has_them(kind, function, dtype):
 
 
 def test_a_product_that_leaves_f64_after_a_zero():
-    """SPEC section 4: the one place where a tree has NaN and a loop has 0."""
+    """docs/ops/cumprod.md: the one place where a tree has NaN and a loop has 0."""
     x = torch.full((64,), 1e60, dtype=torch.float64)
     x[0] = 0
     y = planck.scan(planck.CUMPROD, x)

@@ -9,7 +9,7 @@ from scan_exact import accuracy_cases, error, exact_log_sum_exps, exact_recurren
 
 
 def test_sums_of_the_table():
-    """Planck's column of bench/scan_accuracy.py is inside SPEC's bound; a sum held in f32, NumPy's, is far outside."""
+    """Planck's column of bench/scan_accuracy.py is within the page's bound; sums held in f32, NumPy's, are not."""
     for name, (x, exact, magnitudes) in accuracy_cases().items():
         some = slice(None, None, 1 + (len(x) >> 20))  # of millions of sums, about one million
         exact = exact[0][some], exact[1][some]

@@ -1,5 +1,5 @@
-// What dynamic-range quantisation means, value by value from SPEC section 3, for the reference and for the best kernel
-// of this machine; and that neither threads nor workspace change a bit.
+// What dynamic-range quantisation means, value by value from docs/ops/dynamic_quantize.md, for the reference and for
+// the best kernel of this machine; and that neither threads nor workspace change a bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Gradients of the quantise family, value by value from SPEC section 3, among them those of learnable parameters.
+// Gradients of the quantise family, value by value from docs/ops/*.md, among them those of learnable parameters.
 #include "quantize/quantize_fixture.hpp"
 
 namespace planck::test {

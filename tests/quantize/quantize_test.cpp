@@ -1,4 +1,4 @@
-// What quantise, dequantise and fake-quantise mean, value by value from SPEC section 3.
+// What quantise, dequantise and fake-quantise mean, value by value from docs/ops/*.md.
 #include "quantize/quantize_fixture.hpp"
 
 namespace planck::test {

@@ -1,7 +1,7 @@
 // Highway vectors as a lane kind: the names of src/numerics/scalar_lanes.hpp for a whole register, plus
 // loading and storing every element kind. Re-included once per target, as Highway's -inl.h headers are.
 //
-// Where Highway 1.0.3 and SPEC differ (bf16 and f16 narrowing, rounding of f64 without SSE4) the shared
+// Where Highway 1.0.3 and docs/numerics.md differ (bf16 and f16 narrowing, rounding of f64 without SSE4) the shared
 // text in convert_math.inl or plain IEEE additions take over, so that all targets agree to the bit.
 
 #if defined(PLANCK_CPU_SIMD_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -18,7 +18,7 @@
 #include <cstring>
 #include <limits>
 
-#include "dynamic_range/cpu/sum_codes-inl.h"
+#include "cpu/simd/sum_codes-inl.h"
 #include "dynamic_range/ops.hpp"
 #include "quantize/cpu/kernels-inl.h"
 

@@ -65,7 +65,7 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
   Result(const tl::unexpected<Error>& error) noexcept : Base(error) {}
   template <class Value>
   requires(!std::is_void_v<T> && std::convertible_to<Value, T> && !std::derived_from<std::remove_cvref_t<Value>, Base>)
-      Result(Value&& value)
+      Result(Value&& value)  // NOLINT(bugprone-forwarding-reference-overload): a Result is no Value
   noexcept(std::is_nothrow_constructible_v<T, Value>) : Base(std::forward<Value>(value)) {}
 };
 

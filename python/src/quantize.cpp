@@ -1,9 +1,9 @@
-#include "planck/dynamic_range.hpp"
 #include "planck/quantize.hpp"
 
 #include "arguments.hpp"
 #include "array.hpp"
 #include "bindings.hpp"
+#include "planck/dynamic_range.hpp"
 #include "run.hpp"
 
 namespace planck::python {

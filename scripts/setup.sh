@@ -26,7 +26,8 @@ need_packages() {
 }
 
 # What each script needs: to build, to test, and to check.
-BUILD_PACKAGES=(g++ cmake ninja-build ccache libhwy-dev libexpected-dev libtbb-dev libcli11-dev nlohmann-json3-dev)
+BUILD_PACKAGES=(g++ cmake ninja-build ccache libhwy-dev libexpected-dev libtbb-dev libcli11-dev nlohmann-json3-dev
+  libre2-dev)
 
 TEST_PACKAGES=(git pkg-config libgtest-dev libboost-context-dev chromium)
 CHECK_PACKAGES=(clang clang-format clang-tidy libbenchmark-dev valgrind)

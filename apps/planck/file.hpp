@@ -105,7 +105,8 @@ class Output {
 /// A file next to its place, then in it, for outputs made of one text.
 void publish_text(const fs::path& place, bool force, const std::vector<fs::path>& inputs, std::string_view contents);
 
-/// Whether Ctrl-C or SIGTERM came; `throw_if_stopped` ends the command as a Failure would, so that outputs are removed.
+/// Ctrl-C, SIGTERM or SIGHUP makes `throw_if_stopped` end the command as a Failure would, so that outputs are removed.
+/// The second Ctrl-C or SIGTERM ends the program where it is, for whatever does not come to the next check.
 void stop_on_signals();
 void throw_if_stopped();
 int stop_signal() noexcept;

@@ -44,9 +44,10 @@ void add_quantize(CLI::App& app, QuantizeOptions& o) {
   command
       .add_option(
           "--include", o.include,
-          "Quantise the 2-D float tensors whose name this regular expression finds, instead of the linear layers")
+          "Quantise the 2-D float tensors whose name this regular expression (RE2) finds, instead of the linear layers")
       ->allow_extra_args(false);
-  command.add_option("--exclude", o.exclude, "Leave tensors whose name this regular expression finds as they are")
+  command
+      .add_option("--exclude", o.exclude, "Leave tensors whose name this regular expression (RE2) finds as they are")
       ->allow_extra_args(false);
   command.add_option("--min-size", o.min_size, "Leave tensors with fewer elements as they are")->capture_default_str();
   command.add_flag("--embeddings", o.embeddings, "Quantise the embeddings too");
@@ -163,7 +164,10 @@ int main(int argc, char** argv) {
   try {
     const int code = run(argc, argv);
     // What was printed is part of the job: a full disk behind a redirection is no success.
-    if (std::fflush(stdout) != 0) return fail(ExitCode::Io, "cannot write the output");
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      if (stop_signal() != 0) return fail(static_cast<ExitCode>(128 + stop_signal()), "stopped");
+      return fail(ExitCode::Io, "cannot write the output");
+    }
     return code;
   } catch (const Failure& failure) {
     if (stop_signal() != 0) return fail(static_cast<ExitCode>(128 + stop_signal()), "stopped");

@@ -153,7 +153,14 @@ void publish_text(const fs::path& place, bool force, const std::vector<fs::path>
 
 void stop_on_signals() {
   struct sigaction action {};
-  action.sa_handler = [](int signal) { stopped_by = signal; };
+  action.sa_handler = [](int signal) {
+    int first = 0;
+    // A closed terminal may send SIGHUP twice, by the system and by the shell: that is no second wish.
+    if (stopped_by.compare_exchange_strong(first, signal) || signal == SIGHUP) return;
+    constexpr std::string_view kLast = "\nplanck: stopped at once; a file or folder .NAME.*.tmp may be left\n";
+    [[maybe_unused]] const ssize_t put = write(STDERR_FILENO, kLast.data(), kLast.size());
+    _exit(128 + signal);
+  };
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }
 

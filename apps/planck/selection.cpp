@@ -1,42 +1,18 @@
 #include "selection.hpp"
 
 #include <algorithm>
-#include <regex>
 
 #include "failure.hpp"
+#include "patterns.hpp"
 
 namespace planck::cli {
 namespace {
 
 bool for_compressed_tensors(const QuantizeOptions& options) { return options.format == "compressed-tensors"; }
 
-std::vector<std::regex> compile(const std::vector<std::string>& patterns, const char* option) {
-  std::vector<std::regex> compiled;
-  for (const std::string& pattern : patterns) {
-    try {
-      compiled.emplace_back(pattern, std::regex::ECMAScript | std::regex::optimize);
-    } catch (const std::regex_error& error) {
-      throw Failure(ExitCode::Usage,
-                    text(option, " ", in_quotes(pattern), " is no regular expression: ", error.what()));
-    }
-  }
-  return compiled;
-}
-
-bool any_match(const std::vector<std::regex>& patterns, const std::string& name) {
-  // The standard library's matcher calls itself once a character: a name as long as a header would leave the stack.
-  constexpr std::size_t kLongestName = 4096;
-  if (patterns.empty()) return false;
-  if (name.size() > kLongestName) {
-    throw Failure(ExitCode::Refused, text("tensor ", in_quotes(name), ": too long a name for --include and --exclude"));
-  }
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [&](const std::regex& each) { return std::regex_search(name, each); });
-}
-
 struct Rules {
-  std::vector<std::regex> include;
-  std::vector<std::regex> exclude;
+  Patterns include;
+  Patterns exclude;
 };
 
 Choice choose(const TensorInfo& tensor, const ModelFacts& facts, const QuantizeOptions& options, const Rules& rules) {
@@ -45,14 +21,14 @@ Choice choose(const TensorInfo& tensor, const ModelFacts& facts, const QuantizeO
   const bool matrix = tensor.is_float() && tensor.shape.size() == 2 && tensor.elements > 0;
   if (!matrix) {
     choice.reason = reason_of(choice.role, tensor);
-  } else if (any_match(rules.exclude, tensor.name)) {
+  } else if (rules.exclude.any_in(tensor.name)) {
     choice.reason = "excluded";
   } else if (tensor.elements < options.min_size) {
     choice.reason = "small";
   } else {
     const bool by_role = rules.include.empty();
     choice.quantize = (choice.role == Role::Embedding && options.embeddings) ||
-                      (by_role ? choice.role == Role::Linear : any_match(rules.include, tensor.name));
+                      (by_role ? choice.role == Role::Linear : rules.include.any_in(tensor.name));
     if (!choice.quantize) choice.reason = by_role ? reason_of(choice.role, tensor) : "not included";
   }
   return choice;
@@ -140,7 +116,7 @@ Selection select_tensors(const Checkpoint& checkpoint, const QuantizeOptions& op
     throw Failure(ExitCode::Refused,
                   text(in_quotes(checkpoint.title), " is quantised already: its config.json says so"));
   }
-  const Rules rules{compile(options.include, "--include"), compile(options.exclude, "--exclude")};
+  const Rules rules{Patterns(options.include, "--include"), Patterns(options.exclude, "--exclude")};
   Selection selection;
   std::int64_t chosen = 0;
   for (const Shard& shard : checkpoint.shards) {

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 _PROGRAM = Path(__file__).parent / "bin" / "planck"
 _MISSING = (
-    "this planck was built without the program `planck`, which needs CLI11 and nlohmann-json "
-    "(on Debian the packages libcli11-dev and nlohmann-json3-dev): install them and build the package again"
+    "this planck was built without the program `planck`, which needs CLI11, nlohmann-json and RE2 "
+    "(on Debian the packages libcli11-dev, nlohmann-json3-dev and libre2-dev): install them and build the package again"
 )
 # Exit codes of the program, as docs/cli.md lists them.
 _CANNOT_READ_OR_WRITE = 1

@@ -78,7 +78,7 @@ def quantize(
 ) -> dict[str, Any]:
     """Quantises the linear layers of a checkpoint and copies everything else byte for byte.
 
-    `include` and `exclude` are regular expressions on names, `embeddings` adds the embeddings, `min_size` leaves smaller
+    `include` and `exclude` are regular expressions (RE2's) on names, `embeddings` adds the embeddings, `min_size` leaves smaller
     tensors alone, `report` is an HTML page to write, `dry_run` writes nothing, `force` overwrites. None means the
     program's default. docs/cli.md has the rest.
     """

@@ -11,9 +11,13 @@ namespace {
 constexpr std::uint64_t kMaxConfigBytes = 4 << 20;
 constexpr std::uint64_t kMaxIndexBytes = 64 << 20;
 constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr const char* kFileName = "model.safetensors";
 constexpr const char* kConfigName = "config.json";
 
 bool ends_with(std::string_view text, std::string_view end) { return text.ends_with(end); }
+
+/// Also for a link that leads nowhere: opening it then says so.
+bool present(const fs::path& path) { return fs::exists(fs::symlink_status(path)); }
 
 /// {"metadata": {…}, "weight_map": {"tensor": "file", …}}; other members are not kept.
 class IndexHandler final : public JsonHandler {
@@ -22,10 +26,11 @@ class IndexHandler final : public JsonHandler {
 
   void begin_object() override {
     if (++depth_ == 3 && in_map()) bad("an object in weight_map");
+    has_map |= depth_ == 2 && in_map();
   }
   void end_object() override { --depth_; }
   void begin_array() override {
-    if (depth_ < 1 || in_map()) bad("a list where none belongs");
+    if (depth_ < 1 || section_ == "weight_map") bad(depth_ == 1 ? "weight_map is a list" : "a list where none belongs");
     ++depth_;
   }
   void end_array() override { --depth_; }
@@ -44,6 +49,7 @@ class IndexHandler final : public JsonHandler {
   void null() override { keep("null"); }
 
   std::map<std::string, std::string> map;
+  bool has_map = false;
   Metadata metadata;
 
  private:
@@ -55,12 +61,17 @@ class IndexHandler final : public JsonHandler {
     if (in_map()) bad(cli::text("weight_map: tensor ", in_quotes(key_), " needs the name of a file"));
     if (depth_ == 2 && section_ == "metadata" && key_ != "total_size") metadata.emplace_back(key_, json);
   }
-  /// Only files next to the index: no other path may be read, or written under the output.
+  /// Only files beside the index or in folders below it: no other path may be read, or written under the output.
   void check_file(const std::string& name) const {
-    if (name.find('/') != std::string::npos || name.find('\0') != std::string::npos ||
-        !ends_with(name, ".safetensors")) {
-      bad(cli::text("tensor ", in_quotes(key_), " lies in ", in_quotes(name),
-                    ", which is no safetensors file next to the index"));
+    const auto refuse = [&](const char* why) {
+      bad(cli::text("tensor ", in_quotes(key_), " lies in ", in_quotes(name), ", which ", why));
+    };
+    if (!ends_with(name, ".safetensors") || name.find('\0') != std::string::npos) refuse("is no safetensors file");
+    const fs::path path = name;
+    if (path.is_absolute() || *path.begin() == "..") refuse("is outside the index's folder");
+    if (path.lexically_normal() != path) refuse("is no plain path below the index's folder");
+    for (const fs::path& part : path) {
+      if (part.native().starts_with('.')) refuse("has a hidden file or folder in its path");
     }
   }
 
@@ -70,20 +81,21 @@ class IndexHandler final : public JsonHandler {
   std::string key_;
 };
 
-void add_shard(Checkpoint& checkpoint, const fs::path& path) {
+void add_shard(Checkpoint& checkpoint, const fs::path& path, std::string name) {
   Shard shard;
   shard.file = File::open(path);
-  shard.name = path.filename().native();
+  shard.name = std::move(name);
   shard.header = read_header(shard.file);
   checkpoint.inputs.push_back(path);
   checkpoint.shards.push_back(std::move(shard));
 }
 
 void add_config(Checkpoint& checkpoint, const fs::path& path) {
-  if (!fs::exists(path)) return;
+  if (!present(path)) return;
   const File file = File::open(path);
   const std::string name = in_quotes(path.native());
   checkpoint.inputs.push_back(path);
+  checkpoint.description_bytes += file.size();
   checkpoint.config_text = read_text(file, kMaxConfigBytes);
   checkpoint.config = parse_document(*checkpoint.config_text, name);
   if (checkpoint.config.kind != Json::Kind::Object) throw Failure(ExitCode::BadFile, text(name, " is no JSON object"));
@@ -96,6 +108,7 @@ void add_index(Checkpoint& checkpoint, const fs::path& path) {
     const File file = File::open(path);
     const std::string source = read_text(file, kMaxIndexBytes);
     checkpoint.inputs.push_back(path);
+    checkpoint.description_bytes += file.size();
     parse_json(source, name, handler);
   }
   checkpoint.index_name = path.filename().native();
@@ -108,8 +121,11 @@ void add_index(Checkpoint& checkpoint, const fs::path& path) {
                     text(name, ": tensor ", in_quotes(tensor), " lies in ", in_quotes(file), ", which does not exist"));
     }
   }
-  if (files.empty()) throw Failure(ExitCode::BadFile, text(name, ": no weight_map"));
-  for (const std::string& file : files) add_shard(checkpoint, path.parent_path() / file);
+  if (files.empty()) {
+    throw Failure(ExitCode::BadFile, text(name, handler.has_map ? ": weight_map is empty: it names no tensor"
+                                                                : ": there is no object weight_map"));
+  }
+  for (const std::string& file : files) add_shard(checkpoint, path.parent_path() / file, file);
   for (const Shard& shard : checkpoint.shards) {
     for (const TensorInfo& tensor : shard.header.tensors) {
       const auto found = handler.map.find(tensor.name);
@@ -122,40 +138,38 @@ void add_index(Checkpoint& checkpoint, const fs::path& path) {
   }
 }
 
-/// Everything in the folder but the checkpoint itself; what belongs to git or a download tool stays behind.
-void add_others(Checkpoint& checkpoint, const fs::path& folder) {
-  std::set<fs::path> own;
-  for (const fs::path& input : checkpoint.inputs) own.insert(input);
-  for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator(); ++entry) {
-    const fs::path& path = entry->path();
-    if (entry->is_directory()) {
-      const std::string name = path.filename().native();
-      if (name == ".git" || name == ".cache" || entry->is_symlink()) entry.disable_recursion_pending();
-      continue;
-    }
-    if (own.contains(path)) continue;
-    if (!entry->is_regular_file()) throw Failure(ExitCode::Io, text(in_quotes(path.native()), " is no regular file"));
-    checkpoint.others.push_back({path, fs::relative(path, folder)});
+/// The files of a folder without an index that are its checkpoint: those that transformers would load, and otherwise
+/// all but Mistral's second copy of the same weights.
+std::vector<fs::path> shards_without_index(const fs::path& folder) {
+  if (present(folder / kFileName)) return {folder / kFileName};
+  std::vector<fs::path> files;
+  std::vector<fs::path> consolidated;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().native();
+    if (!ends_with(name, ".safetensors") || name.starts_with('.')) continue;
+    (name.starts_with("consolidated") ? consolidated : files).push_back(entry.path());
   }
-  std::sort(checkpoint.others.begin(), checkpoint.others.end(),
-            [](const OtherFile& a, const OtherFile& b) { return a.relative < b.relative; });
-  for (const OtherFile& other : checkpoint.others) checkpoint.inputs.push_back(other.source);
+  if (files.empty()) files = consolidated;
+  if (files.empty()) throw Failure(ExitCode::BadFile, text(in_quotes(folder.native()), " holds no safetensors file"));
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 void add_folder(Checkpoint& checkpoint, const fs::path& folder) {
+  checkpoint.root = folder;
   add_config(checkpoint, folder / kConfigName);
-  if (fs::exists(folder / kIndexName)) {
+  if (present(folder / kIndexName)) {
     add_index(checkpoint, folder / kIndexName);
-  } else {
-    std::vector<fs::path> files;
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+    const bool listed = std::any_of(checkpoint.shards.begin(), checkpoint.shards.end(),
+                                    [](const Shard& shard) { return shard.name == kFileName; });
+    if (!listed && present(folder / kFileName)) {
+      throw Failure(ExitCode::BadFile, text(in_quotes(folder.native()), " holds ", kFileName, " and ", kIndexName,
+                                            ", which does not list it: some loaders take the one for the model and ",
+                                            "some the other; remove the one that is not"));
     }
-    if (files.empty()) throw Failure(ExitCode::BadFile, text(in_quotes(folder.native()), " holds no safetensors file"));
-    std::sort(files.begin(), files.end());
-    for (const fs::path& file : files) add_shard(checkpoint, file);
+  } else {
+    for (const fs::path& file : shards_without_index(folder)) add_shard(checkpoint, file, file.filename().native());
   }
-  add_others(checkpoint, folder);
   checkpoint.inputs.push_back(folder);
 }
 
@@ -196,7 +210,7 @@ Checkpoint open_checkpoint(const std::vector<std::string>& names) {
       if (names.size() > 1 && fs::is_directory(name)) {
         throw Failure(ExitCode::Usage, text(in_quotes(name), " is a folder: several inputs must be safetensors files"));
       }
-      add_shard(checkpoint, name);
+      add_shard(checkpoint, name, fs::path(name).filename().native());
     }
     add_config(checkpoint, fs::path(names.front()).parent_path() / kConfigName);
   }

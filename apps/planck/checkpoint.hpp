@@ -1,7 +1,7 @@
 // A checkpoint as users name it: a safetensors file, several, an index of shards, or a folder.
 //
-// Opening reads and checks every header, the index and config.json, and lists what else lies in a folder; it reads no
-// tensor. Files stay open, so what was checked is what is read later.
+// Opening reads and checks every header, the index and config.json; it reads no tensor. Files stay open, so what was
+// checked is what is read later.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ namespace planck::cli {
 /// One safetensors file of the checkpoint.
 struct Shard {
   File file;
-  std::string name;  ///< of the file, without folders; the output's file gets the same
+  std::string name;  ///< of the file, below the index's folder; the output's file gets the same
   Header header;
 };
 
@@ -26,18 +26,31 @@ struct Shard {
 struct OtherFile {
   fs::path source;
   fs::path relative;
+  std::uint64_t bytes = 0;
+};
+
+/// A file of the folder, or a folder in it, that is not copied.
+struct LeftOut {
+  fs::path relative;
+  bool folder = false;
+  std::uint64_t files = 0;
+  std::uint64_t bytes = 0;
+  const char* reason = "";
 };
 
 struct Checkpoint {
   std::string title;    ///< as the user named it
   bool folder = false;  ///< the output is a folder too
   std::vector<Shard> shards;
-  std::vector<OtherFile> others;  ///< of a folder
+  fs::path root;                  ///< the folder, if that was named
+  std::vector<OtherFile> others;  ///< of the folder, once `with_folder_files` has looked
+  std::vector<LeftOut> left_out;  ///< likewise
   std::optional<std::string> config_text;
-  Json config;                   ///< parsed; Null without config.json
-  std::string index_name;        ///< of the shards' index; empty without one
-  Metadata index_metadata;       ///< its members as JSON, but for total_size
-  std::vector<fs::path> inputs;  ///< everything that was opened or will be copied, for the check of outputs
+  Json config;                          ///< parsed; Null without config.json
+  std::string index_name;               ///< of the shards' index; empty without one
+  Metadata index_metadata;              ///< its members as JSON, but for total_size
+  std::uint64_t description_bytes = 0;  ///< of config.json and the index
+  std::vector<fs::path> inputs;         ///< everything that was opened or will be copied, for the check of outputs
 
   std::uint64_t file_bytes() const noexcept;
   /// The shard and tensor of a name, or null.

@@ -29,6 +29,7 @@ struct QuantizeOptions {
   int threads = 0;
   bool dry_run = false;
   bool force = false;
+  bool copy_all = false;
   bool json = false;
 };
 void quantize_command(const QuantizeOptions& options);
@@ -38,6 +39,7 @@ struct DequantizeOptions {
   std::string output;
   int threads = 0;
   bool force = false;
+  bool copy_all = false;
   bool json = false;
 };
 void dequantize_command(const DequantizeOptions& options);

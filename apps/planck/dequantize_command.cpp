@@ -3,6 +3,7 @@
 
 #include "commands.hpp"
 #include "failure.hpp"
+#include "folder.hpp"
 #include "stored.hpp"
 #include "table.hpp"
 #include "writer.hpp"
@@ -27,7 +28,7 @@ std::optional<std::string> plain_config(const Checkpoint& checkpoint) {
 }  // namespace
 
 void dequantize_command(const DequantizeOptions& options) {
-  const Checkpoint checkpoint = open_checkpoint(options.inputs);
+  const Checkpoint checkpoint = with_folder_files(open_checkpoint(options.inputs), options.copy_all);
   const std::vector<StoredTensor> tensors = stored_tensors(checkpoint);
   const std::optional<std::string> config = plain_config(checkpoint);
   std::vector<std::pair<std::string, std::vector<TensorInfo>>> files;
@@ -80,7 +81,7 @@ void dequantize_command(const DequantizeOptions& options) {
     output.start_writing(out.begin, out.bytes);
   }
   for (const File& output : outputs) output.sync();
-  writer.finish(config, files, copier);
+  const std::uint64_t folder_bytes = writer.finish(config, files, copier);
   const double seconds = progress.seconds();
 
   if (options.json) {
@@ -92,13 +93,14 @@ void dequantize_command(const DequantizeOptions& options) {
     out.add("tensors", static_cast<std::int64_t>(coded))
         .add("bytes_before", checkpoint.file_bytes())
         .add("bytes_after", bytes_after);
+    add_folder_members(out, checkpoint, folder_bytes);
     out.add("seconds", seconds).add("peak_memory_bytes", peak_memory());
     std::printf("%s\n", out.str().c_str());
     return;
   }
-  std::printf("dequantised %lld tensors, %s -> %s, in %.2f s\nwritten: %s\n", static_cast<long long>(coded),
-              bytes_text(checkpoint.file_bytes()).c_str(), bytes_text(bytes_after).c_str(), seconds,
-              printable(options.output).c_str());
+  std::printf("%sdequantised %s, %s -> %s, in %.2f s\nwritten: %s\n", folder_lines(checkpoint, folder_bytes).c_str(),
+              counted(coded, "tensor").c_str(), bytes_text(checkpoint.file_bytes()).c_str(),
+              bytes_text(bytes_after).c_str(), seconds, printable(options.output).c_str());
 }
 
 }  // namespace planck::cli

@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -77,13 +79,18 @@ std::string read_text(const File& file, std::uint64_t limit);
 /// A new, synced file with these bytes.
 void write_text(const fs::path& path, std::string_view contents);
 
+/// A path with all links followed as far as they lead, so that the target is replaced and the link stays.
+fs::path resolved(const fs::path& place);
+
 /// An output on its way: a file, or a folder with everything in it.
 class Output {
  public:
   enum class Kind { File, Folder };
   /// Settles where the output goes, and refuses (Usage) what exists without `force`, what is an input or holds one,
-  /// and, with `force`, a folder that is no checkpoint. Makes the temporary folder; a temporary file is the caller's.
-  Output(const fs::path& place, Kind kind, bool force, const std::vector<fs::path>& inputs);
+  /// and, with `force`, a folder that is no checkpoint or holds other files than `writes`, those that this one will
+  /// hold (relative to it). Makes the temporary folder; a temporary file is the caller's.
+  Output(const fs::path& place, Kind kind, bool force, const std::vector<fs::path>& inputs,
+         std::set<fs::path> writes = {});
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
   ~Output();  ///< removes what was not published
@@ -91,14 +98,18 @@ class Output {
   /// Where to write: the temporary file or folder.
   const fs::path& temporary() const noexcept { return temporary_; }
   const fs::path& place() const noexcept { return place_; }
-  /// Syncs the folders and puts the output in its place.
+  /// Syncs the folders and puts the output in its place; a Failure if another program wrote there meanwhile.
   void publish();
 
  private:
+  void refuse_foreign_files() const;
+  void remove_old_folder() const;
+
   fs::path place_;
   fs::path temporary_;
   Kind kind_;
-  bool replaces_ = false;
+  std::set<fs::path> writes_;
+  std::optional<FileId> replaces_;  ///< what was there and is not empty
   bool published_ = false;
 };
 

@@ -23,6 +23,14 @@ void add_threads_and_json(CLI::App& command, int& threads, bool& json) {
   command.add_flag("--json", json, "Print JSON");
 }
 
+void add_output_flags(CLI::App& command, bool& force, bool& copy_all) {
+  command.add_flag(
+      "--force", force,
+      "Replace an existing output (never an input, nor a folder with files that this run would not write)");
+  command.add_flag("--copy-all", copy_all,
+                   "Of a folder also copy other weights (*.bin, *.onnx, *.gguf, …), nested checkpoints and dot files");
+}
+
 void add_quantize(CLI::App& app, QuantizeOptions& o) {
   CLI::App& command = *app.add_subcommand("quantize", "Quantise the linear layers of a checkpoint to 8 bits");
   command.add_option("input", o.inputs, "A safetensors file or several, model.safetensors.index.json, or a folder")
@@ -56,7 +64,7 @@ void add_quantize(CLI::App& app, QuantizeOptions& o) {
       ->capture_default_str();
   command.add_option("--report", o.report, "Write an HTML page about the run");
   command.add_flag("--dry-run", o.dry_run, "Only tell what would be done");
-  command.add_flag("--force", o.force, "Replace an existing output (never an input)");
+  add_output_flags(command, o.force, o.copy_all);
   add_threads_and_json(command, o.threads, o.json);
   command.footer(
       "Linear layers are the 2-D float tensors *.weight that are no embedding (…embed…, wte, wpe, shared), output "
@@ -75,7 +83,7 @@ void add_dequantize(CLI::App& app, DequantizeOptions& o) {
   CLI::App& command = *app.add_subcommand("dequantize", "Bring codes back to floats: (code - zero point) * scale");
   command.add_option("input", o.inputs, "A safetensors file or several, an index, or a folder")->required();
   command.add_option("-o,--output", o.output, "Where to, as for quantize")->required();
-  command.add_flag("--force", o.force, "Replace an existing output (never an input)");
+  add_output_flags(command, o.force, o.copy_all);
   add_threads_and_json(command, o.threads, o.json);
   command.footer(
       "Every tensor of I8 or U8 that has scales beside it (its name + \"_scale\") gets the scales' type.\n"
@@ -174,7 +182,7 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     return fail(failure.code(), failure.what());
   } catch (const fs::filesystem_error& error) {
-    return fail(ExitCode::Io, error.what());
+    return fail(ExitCode::Io, printable(error.what(), 1000).c_str());
   } catch (const std::bad_alloc&) {
     return fail(ExitCode::Io, "out of memory");
   } catch (const std::exception& error) {

@@ -5,6 +5,7 @@
 
 #include "commands.hpp"
 #include "failure.hpp"
+#include "folder.hpp"
 #include "report.hpp"
 #include "selection.hpp"
 #include "table.hpp"
@@ -80,6 +81,7 @@ struct Summary {
   std::uint64_t bytes_after = 0;
   double seconds = kNoNumber;
   int threads = 1;
+  std::optional<std::uint64_t> folder_bytes_after;
   ErrorSums total() const {
     ErrorSums sums;
     for (const Row& row : rows) sums.merge(row.sums.errors);
@@ -155,6 +157,7 @@ void print_json(const Summary& run, const Report& report) {
   for (const auto& [name, value] : report.settings)
     out.add(name == "instruction set" ? "instruction_set" : name, value);
   out.add("bytes_before", run.bytes_before).add("bytes_after", run.bytes_after).add("seconds", run.seconds);
+  add_folder_members(out, run.checkpoint, run.folder_bytes_after);
   out.add("snr_db", report.totals.snr_db)
       .add("max_error", report.totals.max_error)
       .add("mean_error", report.totals.mean_error);
@@ -190,12 +193,12 @@ void print_table(const Summary& run, const Report& report) {
   }
   std::printf("%s\n", table.str().c_str());
   for (const auto& [reason, sum] : copied) {
-    std::printf("copied: %lld tensors, %s (%s)\n", static_cast<long long>(sum.first), bytes_text(sum.second).c_str(),
+    std::printf("copied: %s, %s (%s)\n", counted(sum.first, "tensor").c_str(), bytes_text(sum.second).c_str(),
                 reason.c_str());
   }
-  std::printf("%s %lld tensors, %s -> %s (%.1f %%)", run.options.dry_run ? "would quantise" : "quantised",
-              static_cast<long long>(quantized), bytes_text(run.bytes_before).c_str(),
-              bytes_text(run.bytes_after).c_str(),
+  std::printf("%s%s %s, %s -> %s (%.1f %%)", folder_lines(run.checkpoint, run.folder_bytes_after).c_str(),
+              run.options.dry_run ? "would quantise" : "quantised", counted(quantized, "tensor").c_str(),
+              bytes_text(run.bytes_before).c_str(), bytes_text(run.bytes_after).c_str(),
               100 * static_cast<double>(run.bytes_after) / static_cast<double>(run.bytes_before));
   if (!run.options.dry_run) {
     std::printf(", SNR %s dB, in %.2f s (%s/s)\nwritten: %s", decibel_text(report.totals.snr_db).c_str(), run.seconds,
@@ -223,9 +226,9 @@ std::uint64_t peak_memory() noexcept {
 void quantize_command(const QuantizeOptions& options) {
   const QuantizeSettings settings = settings_of(options);
   if (options.output.empty() && !options.dry_run) throw Failure(ExitCode::Usage, "--output is missing (or --dry-run)");
-  const Checkpoint checkpoint = open_checkpoint(options.inputs);
+  const Checkpoint checkpoint = with_folder_files(open_checkpoint(options.inputs), options.copy_all);
   const Selection selection = select_tensors(checkpoint, options, settings);
-  Summary run{options, settings, checkpoint, selection, {}, checkpoint.file_bytes(), 0, kNoNumber, 1};
+  Summary run{options, settings, checkpoint, selection, {}, checkpoint.file_bytes(), 0, kNoNumber, 1, {}};
   std::vector<ShardPlan> plans;
   for (std::size_t s = 0; s < checkpoint.shards.size(); ++s) {
     plans.push_back(plan_shard(checkpoint.shards[s], selection.choices[s], settings, run.rows));
@@ -251,7 +254,7 @@ void quantize_command(const QuantizeOptions& options) {
       first_row += selection.choices[s].size();
       written.emplace_back(shard.name, std::move(plans[s].tensors));
     }
-    writer.finish(config, written, quantizer);
+    run.folder_bytes_after = writer.finish(config, written, quantizer);
     run.seconds = progress.seconds();
   }
   const Report report = report_of(run);

@@ -57,6 +57,10 @@ std::string bytes_text(std::uint64_t bytes) {
   return format("%.*f ", 2, value) + unit;
 }
 
+std::string counted(std::int64_t count, std::string_view noun) {
+  return std::to_string(count).append(" ").append(noun).append(count == 1 ? "" : "s");
+}
+
 std::string number_text(double value, int digits) { return std::isnan(value) ? "–" : format("%.*g", digits, value); }
 
 std::string decibel_text(double value) {

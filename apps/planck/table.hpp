@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace planck::cli {
@@ -30,6 +31,8 @@ class Table {
 
 /// "90.87 MB", in powers of 1000.
 std::string bytes_text(std::uint64_t bytes);
+/// "1 tensor", "2 tensors".
+std::string counted(std::int64_t count, std::string_view noun);
 /// As printf's %.*g; "–" for NaN.
 std::string number_text(double value, int digits = 4);
 /// One digit behind the point: "43.2", "exact" for infinity.

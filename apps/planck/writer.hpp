@@ -21,9 +21,9 @@ class CheckpointWriter {
   /// A new file for the shard of this name.
   File create(const std::string& shard_name) const;
 
-  /// Adds config.json, the index and the other files of a folder, and publishes.
-  void finish(const std::optional<std::string>& config,
-              const std::vector<std::pair<std::string, std::vector<TensorInfo>>>& shards, Quantizer& copier);
+  /// Adds config.json, the index and the other files of a folder, and publishes; the bytes of all files.
+  std::uint64_t finish(const std::optional<std::string>& config,
+                       const std::vector<std::pair<std::string, std::vector<TensorInfo>>>& shards, Quantizer& copier);
 
  private:
   const Checkpoint& checkpoint_;

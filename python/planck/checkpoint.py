@@ -75,11 +75,13 @@ def quantize(
     threads: int | None = None,
     dry_run: bool = False,
     force: bool = False,
+    copy_all: bool = False,
 ) -> dict[str, Any]:
     """Quantises the linear layers of a checkpoint and copies everything else byte for byte.
 
     `include` and `exclude` are regular expressions (RE2's) on names, `embeddings` adds the embeddings, `min_size` leaves smaller
-    tensors alone, `report` is an HTML page to write, `dry_run` writes nothing, `force` overwrites. None means the
+    tensors alone, `report` is an HTML page to write, `dry_run` writes nothing, `force` overwrites,
+    `copy_all` also copies other weights and dot files of a folder (the result lists what is left out). None means the
     program's default. docs/cli.md has the rest.
     """
     options = _options(
@@ -98,13 +100,20 @@ def quantize(
         threads=threads,
         dry_run=dry_run,
         force=force,
+        copy_all=copy_all,
     )
     return _run("quantize", [*_paths(inputs), *options])
 
 
-def dequantize(inputs: _Paths, output: _Path, *, threads: int | None = None, force: bool = False) -> dict[str, Any]:
-    """Restores a checkpoint that `quantize` wrote: codes become floats again, everything else is copied."""
-    return _run("dequantize", [*_paths(inputs), *_options(output=output, threads=threads, force=force)])
+def dequantize(
+    inputs: _Paths, output: _Path, *, threads: int | None = None, force: bool = False, copy_all: bool = False
+) -> dict[str, Any]:
+    """Restores a checkpoint that `quantize` wrote: codes become floats again, everything else is copied.
+
+    `force` overwrites, `copy_all` also copies other weights and dot files of a folder.
+    """
+    options = _options(output=output, threads=threads, force=force, copy_all=copy_all)
+    return _run("dequantize", [*_paths(inputs), *options])
 
 
 def inspect(inputs: _Paths, *, header_only: bool = False, threads: int | None = None) -> dict[str, Any]:

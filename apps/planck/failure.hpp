@@ -38,7 +38,8 @@ std::string text(const Parts&... parts) {
   return out.str();
 }
 
-/// As it is, with control characters and what is no UTF-8 written as \xNN; cut after `limit` bytes.
+/// As it is, but what would not be seen (`is_hidden`) as \xNN, \uNNNN or \UNNNNNNNN, and what is no UTF-8 as \xNN; cut
+/// after `limit` bytes.
 std::string printable(std::string_view name, std::size_t limit = 200);
 /// The same between quotation marks.
 std::string in_quotes(std::string_view name);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "failure.hpp"
+#include "unicode.hpp"
 
 namespace planck::cli {
 namespace {
@@ -17,10 +18,9 @@ class Events {
 
   bool null() { return handler_.null(), true; }
   bool boolean(bool value) { return handler_.boolean(value), true; }
+  /// Only of numbers with a minus sign, "-0" among them.
   bool number_integer(std::int64_t value) {
-    handler_.integer(
-        value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value),
-        value < 0);
+    handler_.integer(std::uint64_t{0} - static_cast<std::uint64_t>(value), true);
     return true;
   }
   bool number_unsigned(std::uint64_t value) { return handler_.integer(value, false), true; }
@@ -148,6 +148,10 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
 }  // namespace
 
 void parse_json(std::string_view source, const std::string& what, JsonHandler& handler, int max_depth) {
+  // nlohmann takes a NUL for the end of the text, whatever follows it.
+  if (const std::size_t nul = source.find('\0'); nul != std::string_view::npos) {
+    throw Failure(ExitCode::BadFile, text(what, ": no valid JSON at byte ", nul + 1, ", which is NUL"));
+  }
   Events events(what, handler, max_depth);
   nlohmann::json::sax_parse(source.begin(), source.end(), &events);
 }
@@ -195,39 +199,27 @@ std::string with_member(std::string_view object, std::string_view name, std::str
               object.substr(end));
 }
 
-std::size_t utf8_length(std::string_view bytes) noexcept {
-  if (bytes.empty()) return 0;
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  const unsigned char first = at(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || bytes.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xC0U) != 0x80U) return 0;
-  }
-  // Overlong forms, surrogates, and what lies beyond Unicode.
-  if ((first == 0xE0 && at(1) < 0xA0) || (first == 0xED && at(1) >= 0xA0)) return 0;
-  if ((first == 0xF0 && at(1) < 0x90) || (first == 0xF4 && at(1) >= 0x90)) return 0;
-  return length;
-}
-
 std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = utf8_length(text.substr(i));
-    const char c = text[i];
     if (length == 0) {
       out += "\xEF\xBF\xBD";
       ++i;
       continue;
     }
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
-      out += escaped;
-    } else {
+    const char32_t code = utf8_code(text.substr(i, length));
+    if (code == '"' || code == '\\') out += '\\';
+    if (!is_hidden(code)) {
       out.append(text, i, length);
+    } else {
+      char escaped[16];
+      const auto wide = static_cast<unsigned>(code);
+      const unsigned beyond = wide - 0x10000U;
+      wide < 0x10000U ? std::snprintf(escaped, sizeof escaped, "\\u%04x", wide)
+                      : std::snprintf(escaped, sizeof escaped, "\\u%04x\\u%04x", 0xD800U + (beyond >> 10),
+                                      0xDC00U + (beyond & 0x3FFU));
+      out += escaped;
     }
     i += length;
   }

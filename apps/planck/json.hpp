@@ -59,10 +59,7 @@ MemberRange find_member(std::string_view object, std::string_view name);
 /// The same object with one more member at its end; everything else keeps its bytes.
 std::string with_member(std::string_view object, std::string_view name, std::string_view value);
 
-/// Bytes of the UTF-8 character at the start of `bytes`; 0 if there is none.
-std::size_t utf8_length(std::string_view bytes) noexcept;
-
-/// "text" with what JSON wants escaped; broken UTF-8 becomes U+FFFD.
+/// "text" with what JSON wants escaped, and all that `is_hidden`; broken UTF-8 becomes U+FFFD.
 std::string json_string(std::string_view text);
 /// Seventeen digits, so that the number comes back; null if it is not finite.
 std::string json_number(double value);

@@ -28,6 +28,8 @@ constexpr Dtype kDtypes[] = {
     {"F8_E4M3", 8, {}},
     {"F8_E5M2", 8, {}},
     {"F8_E8M0", 8, {}},
+    {"F8_E4M3FNUZ", 8, {}},
+    {"F8_E5M2FNUZ", 8, {}},
     {"C64", 64, {}},
     {"F6_E2M3", 6, {}},
     {"F6_E3M2", 6, {}},
@@ -35,6 +37,8 @@ constexpr Dtype kDtypes[] = {
 };
 
 constexpr const char* kMetadataKey = "__metadata__";
+/// Only unknown members can be nested more than a few levels; the reference implementation reads as many.
+constexpr int kMaxHeaderDepth = 127;
 
 /// The number of elements, or nothing where the product of the extents that are not 0 leaves 64 bits.
 std::optional<std::int64_t> count_elements(const std::vector<std::int64_t>& shape) {
@@ -60,25 +64,38 @@ class HeaderHandler final : public JsonHandler {
   HeaderHandler(const std::string& file, std::uint64_t data_bytes) : file_(file), data_bytes_(data_bytes) {}
 
   void begin_object() override {
-    if (list_ != nullptr || ++depth_ > 2) bad("an object where none belongs");
+    if (skips()) {
+      ++skipped_;
+    } else if (list_ != nullptr || ++depth_ > 2) {
+      bad("an object where none belongs");
+    }
   }
   void end_object() override {
-    if (--depth_ == 1 && !in_metadata_) finish_tensor();
+    if (skipped_ > 0) {
+      --skipped_;
+    } else if (--depth_ == 1 && !in_metadata_) {
+      finish_tensor();
+    }
   }
   void begin_array() override {
-    if (depth_ != 2 || in_metadata_ || list_ != nullptr) bad("a list where none belongs");
-    if (key_ == "shape") {
-      list_ = &shape_;
-    } else if (key_ == "data_offsets") {
-      list_ = &offsets_;
-    } else {
-      bad(cli::text("an unknown member ", in_quotes(key_)));
+    if (skips()) {
+      ++skipped_;
+      return;
     }
+    if (depth_ != 2 || in_metadata_ || list_ != nullptr || key_ == "dtype") bad("a list where none belongs");
+    list_ = key_ == "shape" ? &shape_ : &offsets_;
     if (list_->has_value()) bad(cli::text("two members ", in_quotes(key_)));
     list_->emplace();
   }
-  void end_array() override { list_ = nullptr; }
+  void end_array() override {
+    if (skipped_ > 0) {
+      --skipped_;
+    } else {
+      list_ = nullptr;
+    }
+  }
   void key(std::string& name) override {
+    if (skipped_ > 0) return;
     if (depth_ == 1) {
       if (!names_.insert(name).second) {
         name_ = name;
@@ -94,6 +111,7 @@ class HeaderHandler final : public JsonHandler {
     }
   }
   void text(std::string& value) override {
+    if (skips()) return;
     if (depth_ == 2 && in_metadata_) {
       if (!metadata_names_.insert(key_).second) bad(cli::text("two members ", in_quotes(key_)));
       header.metadata.emplace_back(key_, std::move(value));
@@ -104,15 +122,22 @@ class HeaderHandler final : public JsonHandler {
     if (!dtype_) bad(cli::text("the unknown type ", in_quotes(value)));
   }
   void integer(std::uint64_t magnitude, bool negative) override {
+    if (skips()) return;
     if (list_ == nullptr) bad("a number where none belongs");
     if (negative) bad(cli::text("the negative number -", magnitude, " in ", in_quotes(key_)));
     if (magnitude > static_cast<std::uint64_t>(INT64_MAX))
       bad(cli::text("the number ", magnitude, " in ", in_quotes(key_)));
     (*list_)->push_back(static_cast<std::int64_t>(magnitude));
   }
-  void real(double, const std::string& spelling) override { bad(cli::text("the number ", printable(spelling, 40))); }
-  void boolean(bool) override { bad("true or false where none belongs"); }
-  void null() override { bad("null where none belongs"); }
+  void real(double, const std::string& spelling) override {
+    if (!skips()) bad(cli::text("the number ", printable(spelling, 40)));
+  }
+  void boolean(bool) override {
+    if (!skips()) bad("true or false where none belongs");
+  }
+  void null() override {
+    if (!skips() && !(depth_ == 1 && in_metadata_)) bad("null where none belongs");
+  }
 
   /// Refuses holes and overlaps, and puts the tensors into the order of their bytes.
   void finish() {
@@ -137,6 +162,11 @@ class HeaderHandler final : public JsonHandler {
   Header header;
 
  private:
+  /// Whether what comes belongs to a member of an entry that nobody knows, which any reader passes over.
+  bool skips() const {
+    const bool in_entry = depth_ == 2 && !in_metadata_ && list_ == nullptr;
+    return skipped_ > 0 || (in_entry && key_ != "dtype" && key_ != "shape" && key_ != "data_offsets");
+  }
   [[noreturn]] void bad(const std::string& what) const {
     throw Failure(ExitCode::BadFile, cli::text(file_, ": tensor ", in_quotes(name_), ": ", what));
   }
@@ -170,6 +200,7 @@ class HeaderHandler final : public JsonHandler {
   const std::string& file_;
   std::uint64_t data_bytes_;
   int depth_ = 0;
+  int skipped_ = 0;  ///< open objects and lists of an unknown member
   bool in_metadata_ = false;
   std::string name_;  ///< of the tensor
   std::string key_;   ///< of its member
@@ -199,10 +230,10 @@ Dtype dtype_of(ElementKind kind) noexcept {
 
 Header parse_header(std::string_view json, std::uint64_t data_begin, std::uint64_t file_bytes,
                     const std::string& file) {
-  if (json.empty() || json.front() != '{')
+  if (const std::size_t first = json.find_first_not_of(" \t\n\r"); first == json.npos || json[first] != '{')
     throw Failure(ExitCode::BadFile, text(file, ": the header is no JSON object"));
   HeaderHandler handler(file, file_bytes - data_begin);
-  parse_json(json, file + ": the header", handler, 4);
+  parse_json(json, file + ": the header", handler, kMaxHeaderDepth);
   handler.finish();
   for (TensorInfo& tensor : handler.header.tensors) tensor.begin += data_begin;
   return std::move(handler.header);

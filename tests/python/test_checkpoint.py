@@ -83,6 +83,13 @@ def test_every_option(model, tmp_path):
         planck.checkpoint.quantize(file, out)
     planck.checkpoint.quantize(file, out, force=True, scope="channel", axis=1, format="plain")
     assert load_file(out)["layers.0.linear.weight_scale"].size == 16
+    (folder / "pytorch_model.bin").write_bytes(b"old")
+    for function in (planck.checkpoint.quantize, planck.checkpoint.dequantize):
+        few, everything = tmp_path / f"few_{function.__name__}", tmp_path / f"all_{function.__name__}"
+        assert [left["path"] for left in function(folder, few)["left_out"]] == ["pytorch_model.bin"]
+        assert function(folder, everything, copy_all=True)["left_out"] == []
+        assert not (few / "pytorch_model.bin").exists() and (everything / "pytorch_model.bin").exists()
+        folder = everything  # what quantize wrote, for dequantize
     options = set(python_inspect.signature(planck.checkpoint.quantize).parameters) - {"inputs"}
     text = subprocess.run(
         [_program._program(), "quantize", "--help"], capture_output=True, text=True, check=True

@@ -186,7 +186,8 @@ std::string_view reason_of(Role role, const TensorInfo& tensor) noexcept {
   }
   if (!tensor.is_float()) return "no float";
   if (tensor.elements == 0) return "empty";
-  if (tensor.shape.size() != 2) return tensor.shape.size() == 1 ? "1-D" : "not 2-D";
+  static constexpr std::array<std::string_view, 6> kRanks{"0-D", "1-D", "", "3-D", "4-D", "5-D"};
+  if (tensor.shape.size() != 2) return tensor.shape.size() < kRanks.size() ? kRanks[tensor.shape.size()] : "not 2-D";
   return "no weight";
 }
 

@@ -50,9 +50,10 @@ void add_quantize(CLI::App& app, QuantizeOptions& o) {
       ->check(CLI::IsMember({"int8", "uint8"}))
       ->capture_default_str();
   command
-      .add_option(
-          "--include", o.include,
-          "Quantise the 2-D float tensors whose name this regular expression (RE2) finds, instead of the linear layers")
+      .add_option("--include", o.include,
+                  "Quantise the float tensors whose name this regular expression (RE2) finds, instead of the linear "
+                  "layers: 2-D ones, and with --format plain also experts [experts, out, in] and convolutions (3-D to "
+                  "5-D)")
       ->allow_extra_args(false);
   command
       .add_option("--exclude", o.exclude, "Leave tensors whose name this regular expression (RE2) finds as they are")

@@ -43,7 +43,12 @@ struct Segments {
   std::int64_t count() const noexcept { return outer * inner; }
 };
 
-/// A Failure (Refused) that names the tensor where the settings do not fit it.
+/// The most axes of a weight: those of a convolution over three dimensions.
+inline constexpr std::size_t kMostAxes = 5;
+
+/// Of a tensor with 2 to kMostAxes axes; the shape of the scales is the tensor's, with 1 along each axis that shares
+/// them and the number of groups along one that is cut, or [1] for the whole tensor. A Failure (Refused) that names the
+/// tensor where the settings do not fit it.
 Segments segments_of(const TensorInfo& tensor, const QuantizeSettings& settings);
 
 /// Memory of one worker, grown as needed and kept.

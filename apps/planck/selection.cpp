@@ -18,8 +18,11 @@ struct Rules {
 Choice choose(const TensorInfo& tensor, const ModelFacts& facts, const QuantizeOptions& options, const Rules& rules) {
   Choice choice;
   choice.role = role_of(tensor, facts);
-  const bool matrix = tensor.is_float() && tensor.shape.size() == 2 && tensor.elements > 0;
-  if (!matrix) {
+  const std::size_t rank = tensor.shape.size();
+  // Weights with more axes than a matrix, experts and convolutions, only where they are asked for.
+  const bool weight = tensor.is_float() && tensor.elements > 0 &&
+                      (rank == 2 || (rank > 2 && rank <= kMostAxes && rules.include.any_in(tensor.name)));
+  if (!weight) {
     choice.reason = reason_of(choice.role, tensor);
   } else if (rules.exclude.any_in(tensor.name)) {
     choice.reason = "excluded";
@@ -41,6 +44,7 @@ void check_expressible(const TensorInfo& tensor, const Choice& choice, const Mod
     throw Failure(ExitCode::Refused,
                   text("tensor ", in_quotes(tensor.name), ": ", why, "; use --exclude or --format plain"));
   };
+  if (tensor.shape.size() != 2) refuse("the format compressed-tensors knows only weights with two dimensions");
   if (choice.role == Role::Other)
     refuse("the format compressed-tensors knows only layers, whose tensors end in \".weight\"");
   if (choice.role == Role::Transposed)

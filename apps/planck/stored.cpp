@@ -1,6 +1,8 @@
 #include "stored.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <set>
 
 #include "failure.hpp"
@@ -10,6 +12,38 @@ namespace {
 
 [[noreturn]] void bad(const TensorInfo& tensor, const std::string& what) {
   throw Failure(ExitCode::BadFile, text("tensor ", in_quotes(tensor.name), ": ", what));
+}
+
+/// Whether blocks of neighbours in [first, last) share a scale: axes with a scale for each index, then at most one that
+/// is cut, then axes that share.
+bool in_blocks(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& scales, std::size_t first,
+               std::size_t last) {
+  bool shared = false;
+  for (std::size_t i = first; i < last; ++i) {
+    if (shape[i] % scales[i] != 0 || (shared && scales[i] != 1)) return false;
+    shared = shared || scales[i] != shape[i];
+  }
+  return true;
+}
+
+/// Scales with as many axes as a tensor of three or more, as a matrix of blocks: the tensor's axes are split in two
+/// where that is possible.
+bool fit_axes(StoredTensor& stored) {
+  const std::vector<std::int64_t>& shape = stored.tensor->shape;
+  const std::vector<std::int64_t>& scales = stored.scale->shape;
+  const auto product = [](const std::vector<std::int64_t>& extents, std::size_t first, std::size_t last) {
+    return std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(first),
+                           extents.begin() + static_cast<std::ptrdiff_t>(last), std::int64_t{1}, std::multiplies<>());
+  };
+  for (std::size_t split = shape.size() - 1; split > 0; --split) {
+    if (!in_blocks(shape, scales, 0, split) || !in_blocks(shape, scales, split, shape.size())) continue;
+    stored.rows = product(shape, 0, split);
+    stored.columns = product(shape, split, shape.size());
+    stored.scale_rows = product(scales, 0, split);
+    stored.scale_columns = product(scales, split, shape.size());
+    return true;
+  }
+  return false;
 }
 
 /// Settles which elements share a scale; every extent that is divided by is at least 1.
@@ -25,6 +59,7 @@ void fit_scales(StoredTensor& stored) {
   stored.rows = tensor.elements / stored.columns;
   if (scale.elements == 1) return;
   const std::vector<std::int64_t>& shape = scale.shape;
+  if (scale.elements > 0 && shape.size() > 2 && shape.size() == tensor.shape.size() && fit_axes(stored)) return;
   if (shape.size() == 1) {
     stored.scale_rows = shape[0];
   } else if (shape.size() == 2) {

@@ -13,6 +13,7 @@ constexpr std::uint64_t kMaxIndexBytes = 64 << 20;
 constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr const char* kFileName = "model.safetensors";
 constexpr const char* kConfigName = "config.json";
+constexpr const char* kAdapterConfigName = "adapter_config.json";
 
 bool ends_with(std::string_view text, std::string_view end) { return text.ends_with(end); }
 
@@ -90,7 +91,9 @@ void add_shard(Checkpoint& checkpoint, const fs::path& path, std::string name) {
   checkpoint.shards.push_back(std::move(shard));
 }
 
-void add_config(Checkpoint& checkpoint, const fs::path& path) {
+void add_config(Checkpoint& checkpoint, const fs::path& folder) {
+  checkpoint.adapter = present(folder / kAdapterConfigName);
+  const fs::path path = folder / kConfigName;
   if (!present(path)) return;
   const File file = File::open(path);
   const std::string name = in_quotes(path.native());
@@ -157,7 +160,7 @@ std::vector<fs::path> shards_without_index(const fs::path& folder) {
 
 void add_folder(Checkpoint& checkpoint, const fs::path& folder) {
   checkpoint.root = folder;
-  add_config(checkpoint, folder / kConfigName);
+  add_config(checkpoint, folder);
   if (present(folder / kIndexName)) {
     add_index(checkpoint, folder / kIndexName);
     const bool listed = std::any_of(checkpoint.shards.begin(), checkpoint.shards.end(),
@@ -203,7 +206,7 @@ Checkpoint open_checkpoint(const std::vector<std::string>& names) {
   } else if (names.size() == 1 && ends_with(names.front(), ".index.json")) {
     checkpoint.folder = true;
     const fs::path index = names.front();
-    add_config(checkpoint, index.parent_path() / kConfigName);
+    add_config(checkpoint, index.parent_path());
     add_index(checkpoint, index);
   } else {
     for (const std::string& name : names) {
@@ -212,7 +215,7 @@ Checkpoint open_checkpoint(const std::vector<std::string>& names) {
       }
       add_shard(checkpoint, name, fs::path(name).filename().native());
     }
-    add_config(checkpoint, fs::path(names.front()).parent_path() / kConfigName);
+    add_config(checkpoint, fs::path(names.front()).parent_path());
   }
   std::set<std::string> files;
   for (std::size_t s = 0; s < checkpoint.shards.size(); ++s) {

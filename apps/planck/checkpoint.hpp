@@ -47,6 +47,7 @@ struct Checkpoint {
   std::vector<LeftOut> left_out;  ///< likewise
   std::optional<std::string> config_text;
   Json config;                          ///< parsed; Null without config.json
+  bool adapter = false;                 ///< there is an adapter_config.json: weights that are added to another model's
   std::string index_name;               ///< of the shards' index; empty without one
   Metadata index_metadata;              ///< its members as JSON, but for total_size
   std::uint64_t description_bytes = 0;  ///< of config.json and the index

@@ -14,46 +14,50 @@ bool one_of(std::string_view text, const std::array<std::string_view, N>& list) 
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-/// The parts of a path between its dots.
-std::vector<std::string_view> parts_of(std::string_view path) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t dot = path.find('.');
-    parts.push_back(path.substr(0, dot));
-    if (dot == std::string_view::npos) return parts;
-    path.remove_prefix(dot + 1);
-  }
+/// Without a number at its end: "token_type_embeddings_0" is one of several.
+std::string_view without_count(std::string_view part) {
+  const std::size_t end = part.find_last_not_of("0123456789");
+  return end != std::string_view::npos && end + 1 < part.size() && part[end] == '_' ? part.substr(0, end) : part;
 }
 
-bool is_number(std::string_view part) {
-  return !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-bool is_embedding(std::string_view last) {
-  static constexpr std::array<std::string_view, 8> kNames{
-      "wte", "wpe", "wme", "shared", "emb", "relative_attention_bias", "tok_embd", "pos_embd"};
+bool is_embedding(const std::vector<std::string_view>& parts) {
+  static constexpr std::array<std::string_view, 9> kNames{
+      "wte", "wpe", "wme", "shared", "emb", "relative_attention_bias", "tok_embd", "pos_embd", "pe_k"};
+  // One of a list of embeddings has its number as the last part.
+  const bool listed = parts.size() > 1 && is_number(parts.back());
+  const std::string_view last = without_count(parts[parts.size() - (listed ? 2 : 1)]);
   if (last == "embed_out") return false;  // GPT-NeoX calls its head so
   return one_of(last, kNames) || last.starts_with("embed_") || last.ends_with("embed") || last.ends_with("_emb") ||
-         last.ends_with("embedding") || last.ends_with("embeddings");
+         last.ends_with("embedding") || last.ends_with("embeddings") || last.ends_with("embedder") ||
+         last.ends_with("embedding_table");
 }
 
+// Anywhere: what lies below a head belongs to it (lm_head.decoder, cls.predictions.transform.dense).
+constexpr std::array<std::string_view, 12> kHeadsAnywhere{
+    "lm_head",    "embed_out", "vocab_projector", "generator_lm_head", "predictions", "pred_layer",
+    "classifier", "score",     "qa_outputs",      "seq_relationship",  "head",        "lm_predictions"};
+// Only as a layer of the model itself: inside a block these are ordinary projections.
+constexpr std::array<std::string_view, 10> kOutermostHeads{"output",     "proj_out",
+                                                           "final_proj", "logits",
+                                                           "decoder",    "output_projection",
+                                                           "lm_loss",    "ctc_head",
+                                                           "codec_head", "unembedding_projection"};
+
 bool is_head(const std::vector<std::string_view>& parts) {
-  // Anywhere: what lies below a head belongs to it (lm_head.decoder, cls.predictions.transform.dense).
-  static constexpr std::array<std::string_view, 12> kAnywhere{
-      "lm_head",    "embed_out", "vocab_projector", "generator_lm_head", "predictions", "pred_layer",
-      "classifier", "score",     "qa_outputs",      "seq_relationship",  "head",        "lm_predictions"};
-  // Only as a layer of the model itself: inside a block these are ordinary projections.
-  static constexpr std::array<std::string_view, 4> kOutermost{"output", "proj_out", "final_proj", "logits"};
   const bool in_block = std::any_of(parts.begin(), parts.end(), is_number);
-  return std::any_of(parts.begin(), parts.end(), [](std::string_view part) { return one_of(part, kAnywhere); }) ||
-         (!in_block && one_of(parts.back(), kOutermost));
+  return std::any_of(parts.begin(), parts.end(), [](std::string_view part) { return one_of(part, kHeadsAnywhere); }) ||
+         (!in_block && one_of(parts.back(), kOutermostHeads));
 }
 
 bool is_norm(std::string_view last) {
   return last.find("norm") != std::string_view::npos || last.starts_with("ln_") || last == "ln";
 }
 
-bool is_router(std::string_view last) { return last == "gate" || last.find("router") != std::string_view::npos; }
+bool is_router(const std::vector<std::string_view>& parts) {
+  return parts.back() == "gate" || std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
+           return part.find("router") != std::string_view::npos;
+         });
+}
 
 /// GPT-2's layers, where config.json says that the model is of its kind.
 bool is_conv1d(std::string_view last) {
@@ -71,6 +75,13 @@ const Json* find_in_model(const Json& config, std::string_view member) {
   if (const Json* found = config.find(member)) return found;
   const Json* language = config.find("text_config");
   return language != nullptr ? language->find(member) : nullptr;
+}
+
+/// Every model_type of the configuration and of the parts it is made of.
+void add_model_types(const Json& config, std::vector<std::string>& types) {
+  if (config.kind != Json::Kind::Object) return;
+  if (std::string type = text_of(config, "model_type"); !type.empty()) types.push_back(std::move(type));
+  for (const Json& member : config.items) add_model_types(member, types);
 }
 
 /// The layer that gives the scores of words, as transformers names it.
@@ -117,6 +128,23 @@ bool has_layer(const Checkpoint& checkpoint, std::string_view layer) {
 
 }  // namespace
 
+std::vector<std::string_view> parts_of(std::string_view path) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t dot = path.find('.');
+    parts.push_back(path.substr(0, dot));
+    if (dot == std::string_view::npos) return parts;
+    path.remove_prefix(dot + 1);
+  }
+}
+
+bool is_number(std::string_view part) {
+  return !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+std::span<const std::string_view> heads_anywhere() noexcept { return kHeadsAnywhere; }
+std::span<const std::string_view> outermost_heads() noexcept { return kOutermostHeads; }
+
 std::string_view layer_of(std::string_view weight) noexcept {
   return weight.ends_with(kWeight) ? weight.substr(0, weight.size() - kWeight.size()) : weight;
 }
@@ -128,6 +156,11 @@ ModelFacts facts_of(const Checkpoint& checkpoint) {
   const Json& config = checkpoint.config;
   if (config.kind != Json::Kind::Object) return facts;
   const std::string model = text_of(config, "model_type");
+  add_model_types(config, facts.model_types);
+  const Json* swiglu = config.find("use_swiglu_ffn");
+  facts.swiglu = swiglu != nullptr && swiglu->is_true();
+  const Json* encoder_decoder = config.find("is_encoder_decoder");
+  facts.encoder_decoder = encoder_decoder != nullptr && encoder_decoder->is_true();
   facts.quantized = config.find("quantization_config") != nullptr;
   facts.transposed_linears = one_of(model, kTransposed);
   if (const Json* vocabulary = find_in_model(config, "vocab_size"); vocabulary != nullptr && vocabulary->number >= 1) {
@@ -155,9 +188,9 @@ Role role_of(const TensorInfo& tensor, const ModelFacts& facts) {
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const std::vector<std::string_view> parts = parts_of(layer_of(lower));
   if (is_head(parts)) return Role::Head;
-  if (is_embedding(parts.back())) return Role::Embedding;
+  if (is_embedding(parts)) return Role::Embedding;
   if (is_norm(parts.back())) return Role::Norm;
-  if (is_router(parts.back())) return Role::Router;
+  if (is_router(parts)) return Role::Router;
   if (facts.transposed_linears && is_conv1d(parts.back())) return Role::Transposed;
   // A row for each word, outside of the blocks: an embedding or a head, whatever it is called.
   const bool in_block = std::any_of(parts.begin(), parts.end(), is_number);

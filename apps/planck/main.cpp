@@ -64,7 +64,8 @@ void add_quantize(CLI::App& app, QuantizeOptions& o) {
       ->check(CLI::IsMember({"compressed-tensors", "plain"}))
       ->capture_default_str();
   command.add_option("--report", o.report, "Write an HTML page about the run");
-  command.add_flag("--dry-run", o.dry_run, "Only tell what would be done");
+  command.add_flag("--dry-run", o.dry_run,
+                   "Only tell what would be done, with the reason for every tensor that is copied");
   add_output_flags(command, o.force, o.copy_all);
   add_threads_and_json(command, o.threads, o.json);
   command.footer(

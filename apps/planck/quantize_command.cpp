@@ -184,12 +184,12 @@ void print_table(const Summary& run, const Report& report) {
       auto& [count, bytes] = copied[each.scope];
       ++count;
       bytes += each.bytes_before;
-      continue;
+      if (!run.options.dry_run) continue;
     }
-    ++quantized;
-    table.add({printable(each.name, 80), each.dtype, shape_list(each.shape), text(run.options.dtype, ", ", each.scope),
-               bytes_text(each.bytes_before), bytes_text(each.bytes_after), decibel_text(each.snr_db),
-               number_text(each.max_error)});
+    quantized += each.quantized ? 1 : 0;
+    table.add({printable(each.name, 80), each.dtype, shape_list(each.shape),
+               text(each.quantized ? run.options.dtype : "copied", ", ", each.scope), bytes_text(each.bytes_before),
+               bytes_text(each.bytes_after), decibel_text(each.snr_db), number_text(each.max_error)});
   }
   std::printf("%s\n", table.str().c_str());
   for (const auto& [reason, sum] : copied) {
@@ -204,8 +204,34 @@ void print_table(const Summary& run, const Report& report) {
     std::printf(", SNR %s dB, in %.2f s (%s/s)\nwritten: %s", decibel_text(report.totals.snr_db).c_str(), run.seconds,
                 bytes_text(static_cast<std::uint64_t>(static_cast<double>(run.bytes_before) / run.seconds)).c_str(),
                 printable(run.options.output).c_str());
+  } else if (quantized == 0) {
+    std::printf("; without --dry-run this would be refused (exit code 4)");
   }
   std::printf("\n");
+}
+
+/// What would be wrong of the whole checkpoint, whichever tensors are chosen.
+void check_checkpoint(const Checkpoint& checkpoint, const Selection& selection, const QuantizeOptions& options) {
+  if (checkpoint.adapter && options.format == "compressed-tensors") {
+    throw Failure(ExitCode::Refused, text(in_quotes(checkpoint.title),
+                                          " is an adapter (there is an adapter_config.json): its loader adds ",
+                                          "these weights to another model's and knows no codes; use --format plain"));
+  }
+  if (selection.chosen == 0 && !options.dry_run) {
+    throw Failure(ExitCode::Refused, text("nothing to quantise in ", in_quotes(checkpoint.title),
+                                          ": no tensor was chosen (--dry-run says why, --include chooses)"));
+  }
+}
+
+/// Codes that nothing beside them describes look like weights to a loader.
+void warn_of_silence(const Checkpoint& checkpoint, const QuantizeOptions& options) {
+  if (options.format != "compressed-tensors") return;
+  const bool one_file = !checkpoint.folder && options.output.ends_with(".safetensors");
+  if (checkpoint.config_text && !one_file) return;
+  std::fprintf(stderr,
+               "planck: warning: %s, so no quantization_config says that the weights are codes, and a loader would "
+               "take them for weights; planck dequantize restores them, --format plain says that this is meant\n",
+               checkpoint.config_text ? "one file has no config.json beside it" : "there is no config.json");
 }
 
 }  // namespace
@@ -228,6 +254,7 @@ void quantize_command(const QuantizeOptions& options) {
   if (options.output.empty() && !options.dry_run) throw Failure(ExitCode::Usage, "--output is missing (or --dry-run)");
   const Checkpoint checkpoint = with_folder_files(open_checkpoint(options.inputs), options.copy_all);
   const Selection selection = select_tensors(checkpoint, options, settings);
+  check_checkpoint(checkpoint, selection, options);
   Summary run{options, settings, checkpoint, selection, {}, checkpoint.file_bytes(), 0, kNoNumber, 1, {}};
   std::vector<ShardPlan> plans;
   for (std::size_t s = 0; s < checkpoint.shards.size(); ++s) {
@@ -261,6 +288,7 @@ void quantize_command(const QuantizeOptions& options) {
   if (!options.report.empty() && !options.dry_run)
     publish_text(options.report, options.force, checkpoint.inputs, report_html(report));
   options.json ? print_json(run, report) : print_table(run, report);
+  if (selection.chosen > 0) warn_of_silence(checkpoint, options);
 }
 
 }  // namespace planck::cli

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "failure.hpp"
+#include "loading.hpp"
 #include "patterns.hpp"
 
 namespace planck::cli {
@@ -56,6 +57,8 @@ void check_expressible(const TensorInfo& tensor, const Choice& choice, const Mod
   if (facts.tied && (choice.role == Role::Embedding || choice.role == Role::Head)) {
     refuse("the output head shares its weight with the embedding, which the format cannot express in 8 bits");
   }
+  if (choice.role == Role::Embedding && (facts.encoder_decoder || tensor.name.ends_with("shared.weight")))
+    refuse("encoder and decoder share embeddings, which the format cannot express in 8 bits");
   if (tensor.dtype.kind == ElementKind::F64) refuse("the format has no scales of F64");
   if (choice.role == Role::Embedding && settings.scope == Scope::Tensor)
     refuse("embeddings need a scale for each row or group");
@@ -122,36 +125,39 @@ Selection select_tensors(const Checkpoint& checkpoint, const QuantizeOptions& op
   }
   const Rules rules{Patterns(options.include, "--include"), Patterns(options.exclude, "--exclude")};
   Selection selection;
-  std::int64_t chosen = 0;
+  std::vector<Layer> layers;
   for (const Shard& shard : checkpoint.shards) {
     std::vector<Choice>& choices = selection.choices.emplace_back();
     for (const TensorInfo& tensor : shard.header.tensors) {
       choices.push_back(choose(tensor, facts, options, rules));
       const Choice& choice = choices.back();
       if (choice.quantize) {
-        segments_of(tensor, settings);
         if (compressed) check_expressible(tensor, choice, facts, settings);
+        segments_of(tensor, settings);
         for (const char* suffix : {"_scale", "_zero_point"}) {
           if (checkpoint.find(tensor.name + suffix) == nullptr) continue;
           throw Failure(ExitCode::Refused, text("tensor ", in_quotes(tensor.name), ": there is a tensor ",
                                                 in_quotes(tensor.name + suffix), " already"));
         }
-        ++chosen;
+        ++selection.chosen;
         selection.embeddings |= choice.role == Role::Embedding;
-      } else if (std::string_view(tensor.name).ends_with(".weight") && tensor.shape.size() == 2) {
-        if (compressed && !tensor.is_float()) {
-          throw Failure(ExitCode::Refused, text("tensor ", in_quotes(tensor.name), " is ", tensor.dtype.name,
-                                                ": the checkpoint is quantised already; use --format plain"));
-        }
-        selection.ignore.emplace_back(layer_of(tensor.name));
+      } else if (!std::string_view(tensor.name).ends_with(".weight") || tensor.shape.size() != 2) {
+        continue;
+      } else if (compressed && !tensor.is_float()) {
+        throw Failure(ExitCode::Refused, text("tensor ", in_quotes(tensor.name), " is ", tensor.dtype.name,
+                                              ": the checkpoint is quantised already; use --format plain"));
       }
+      layers.push_back({std::string(layer_of(tensor.name)), choice.role, choice.quantize});
     }
   }
-  for (const std::string& head : facts.tied_heads) selection.ignore.push_back(head);
+  for (const std::string& head : facts.tied_heads) layers.push_back({head, Role::Head, false});
+  for (const Layer& layer : layers) {
+    if (!layer.quantized) selection.ignore.push_back(layer.name);
+  }
   std::sort(selection.ignore.begin(), selection.ignore.end());
-  if (chosen == 0) {
-    throw Failure(ExitCode::Refused, text("nothing to quantise in ", in_quotes(checkpoint.title),
-                                          ": no tensor was chosen (planck inspect lists them, --include chooses)"));
+  if (compressed && selection.chosen > 0) {
+    check_loads(layers, facts, settings);
+    for (std::string& pattern : ignore_patterns(layers, facts)) selection.ignore.push_back(std::move(pattern));
   }
   return selection;
 }

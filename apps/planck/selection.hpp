@@ -26,8 +26,11 @@ struct Choice {
 
 struct Selection {
   std::vector<std::vector<Choice>> choices;  ///< of each shard's tensors
-  std::vector<std::string> ignore;           ///< every layer in float that a loader might take for a quantised one
-  bool embeddings = false;                   ///< some of them are quantised
+  /// Every layer in float that a loader might take for a quantised one; for the format compressed-tensors followed by
+  /// patterns of the names that they may have in memory.
+  std::vector<std::string> ignore;
+  std::int64_t chosen = 0;  ///< tensors to quantise
+  bool embeddings = false;  ///< some of them are quantised
 };
 
 /// A Failure (Refused) where a tensor cannot be quantised as asked, or the checkpoint already is.

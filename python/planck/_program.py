@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,6 +18,7 @@ _MISSING = (
 _CANNOT_READ_OR_WRITE = 1
 _USAGE, _BROKEN_FILE, _REFUSED = 2, 3, 4
 _DIFFERS = 5  # of compare, which says in what
+_WARNING = "planck: warning: "
 
 
 def _program() -> str:
@@ -41,6 +43,9 @@ def _run(command: str, arguments: Sequence[str]) -> dict[str, Any]:
         if done.returncode == _CANNOT_READ_OR_WRITE:
             raise OSError(message)
         raise (ValueError if done.returncode in (_USAGE, _BROKEN_FILE, _REFUSED) else RuntimeError)(message)
+    for line in done.stderr.splitlines():
+        if line.startswith(_WARNING):
+            warnings.warn(line.removeprefix(_WARNING), stacklevel=3)
     return json.loads(done.stdout)
 
 

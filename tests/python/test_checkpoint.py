@@ -58,6 +58,13 @@ def test_there_and_back(model, tmp_path):
     assert "max" not in planck.checkpoint.inspect(folder, header_only=True)["tensors"][0]
 
 
+def test_warnings_of_the_program_are_warnings(model, tmp_path):
+    """One file has no config.json that would say that it holds codes."""
+    file = model[0] / "model.safetensors"
+    with pytest.warns(UserWarning, match="quantization_config"):
+        planck.checkpoint.quantize(file, tmp_path / "codes.safetensors")
+
+
 def test_every_option(model, tmp_path):
     """Each reaches the program: the result is another, or the program complains about just that."""
     folder, _ = model

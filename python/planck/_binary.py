@@ -16,10 +16,10 @@ class BinaryGradients(NamedTuple):
     dw: Any
 
 
-def lerp(a: ArrayT, b: ArrayT, weight: Any, *, out: ArrayT | None = None) -> ArrayT:
+def lerp(a: ArrayT | float, b: ArrayT | float, weight: Any, *, out: ArrayT | None = None) -> ArrayT:
     """``a + weight * (b - a)``, exact at weight 0 and 1 and monotone between: from 0.5 on it is counted from ``b``.
 
-    ``weight`` is a number or an array; shapes broadcast.
+    Each of the three is an array or a number, which takes the dtype of the arrays; shapes broadcast.
 
     >>> planck.lerp(np.array([0.0, 10.0]), np.array([1.0, 20.0]), 0.25)
     array([ 0.25, 12.5 ])
@@ -28,7 +28,7 @@ def lerp(a: ArrayT, b: ArrayT, weight: Any, *, out: ArrayT | None = None) -> Arr
 
 
 def lerp_backward(
-    dy: ArrayT, a: ArrayT, b: ArrayT, weight: Any, *, out: tuple[Any, Any, Any] | None = None
+    dy: ArrayT, a: ArrayT | float, b: ArrayT | float, weight: Any, *, out: tuple[Any, Any, Any] | None = None
 ) -> BinaryGradients:
     """The gradients of `lerp`: ``da = (1 - weight) * dy``, ``db = weight * dy``, ``dw = dy * (b - a)``, each summed over
     the dimensions along which its operand was repeated.
@@ -39,8 +39,9 @@ def lerp_backward(
     return BinaryGradients(*_core.binary_backward(_core.LERP, dy, a, b, weight, out))
 
 
-def add_scaled(a: ArrayT, b: ArrayT, alpha: Any, *, out: ArrayT | None = None) -> ArrayT:
-    """``a + alpha * b``, with the product rounded before the sum. ``alpha`` is a number or an array; shapes broadcast.
+def add_scaled(a: ArrayT | float, b: ArrayT | float, alpha: Any, *, out: ArrayT | None = None) -> ArrayT:
+    """``a + alpha * b``, with the product rounded before the sum. Each of the three is an array or a number, which takes
+    the dtype of the arrays; shapes broadcast.
 
     >>> planck.add_scaled(np.array([1.0, 2.0]), np.array([10.0, 20.0]), 0.5)
     array([ 6., 12.])
@@ -49,7 +50,7 @@ def add_scaled(a: ArrayT, b: ArrayT, alpha: Any, *, out: ArrayT | None = None) -
 
 
 def add_scaled_backward(
-    dy: ArrayT, a: ArrayT, b: ArrayT, alpha: Any, *, out: tuple[Any, Any, Any] | None = None
+    dy: ArrayT, a: ArrayT | float, b: ArrayT | float, alpha: Any, *, out: tuple[Any, Any, Any] | None = None
 ) -> BinaryGradients:
     """The gradients of `add_scaled`: ``da = dy``, ``db = alpha * dy``, ``dw = dy * b``, each summed over the dimensions
     along which its operand was repeated.

@@ -1,7 +1,11 @@
 """The compiled half: every argument in order, nothing defaulted. Use the functions of `planck` instead."""
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
+
+for_torch: ModuleType
+"""The calls below, whose messages have PyTorch's names for arguments."""
 
 CUMSUM: int
 CUMPROD: int
@@ -14,6 +18,7 @@ ADD_SCALED: int
 def set_num_threads(threads: int) -> None: ...
 def get_num_threads() -> int: ...
 def set_executor(name: str) -> bool: ...
+def refuse_kind(tensor: Any, name: str, /) -> None: ...
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str: ...
 def quantize(
     x: Any,
@@ -118,7 +123,18 @@ def scan_backward(
 ) -> Any: ...
 def linear_recurrence(a: Any, b: Any, axis: Any, initial: Any, reverse: bool, out: Any, /) -> Any: ...
 def linear_recurrence_backward(
-    dh: Any, a: Any, h: Any, axis: Any, initial: Any, reverse: bool, out: Any, /
+    dh: Any,
+    a: Any,
+    h: Any,
+    axis: Any,
+    initial: Any,
+    b_shape: Any,
+    reverse: bool,
+    want_a: bool,
+    want_b: bool,
+    want_initial: bool,
+    out: Any,
+    /,
 ) -> tuple[Any, Any, Any]: ...
 def binary(kind: int, a: Any, b: Any, weight: Any, out: Any, /) -> Any: ...
 def binary_backward(kind: int, dy: Any, a: Any, b: Any, weight: Any, out: Any, /) -> tuple[Any, Any, Any]: ...

@@ -179,38 +179,59 @@ def cummin_backward(
 
 
 def linear_recurrence(
-    a: ArrayT,
-    b: ArrayT,
+    a: ArrayT | float,
+    b: ArrayT | float,
     axis: int = -1,
     *,
-    initial: ArrayT | None = None,
+    initial: ArrayT | float | None = None,
     reverse: bool = False,
     out: ArrayT | None = None,
 ) -> ArrayT:
-    """``h[t] = a[t] * h[t-1] + b[t]`` along an axis, from ``h[-1] = 0`` or the initial state: an array of the shape of
-    ``a`` with extent 1 along the axis, or without the axis.
+    """``h[t] = a[t] * h[t-1] + b[t]`` along an axis, from ``h[-1] = 0`` or the initial state.
+
+    ``a`` and ``b`` are arrays or numbers whose shapes broadcast, and nothing is copied for that; ``axis`` counts in the
+    result. ``initial`` broadcasts to the result's shape with extent 1 along the axis, or without the axis.
 
     >>> planck.linear_recurrence(np.array([0.5, 0.5, 0.5]), np.array([1.0, 1.0, 1.0]))
     array([1.  , 1.5 , 1.75])
+    >>> rewards = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 4.0]])
+    >>> planck.linear_recurrence(0.5, rewards, reverse=True)  # discounted sums of what is to come
+    array([[1.5, 1. , 2. ],
+           [1. , 2. , 4. ]])
     """
     return _core.linear_recurrence(a, b, axis, initial, reverse, out)
 
 
 def linear_recurrence_backward(
     dh: ArrayT,
-    a: ArrayT,
+    a: ArrayT | float,
     h: ArrayT,
     axis: int = -1,
     *,
-    initial: ArrayT | None = None,
+    b: Any = None,
+    initial: ArrayT | float | None = None,
     reverse: bool = False,
     out: tuple[Any, Any, Any] | None = None,
 ) -> RecurrenceGradients:
     """The gradients of `linear_recurrence`: ``g[t] = dh[t] + a[t+1] * g[t+1]``, ``db = g``, ``da[t] = g[t] * h[t-1]``,
-    ``d_initial = a[0] * g[0]``.
+    ``d_initial = a[0] * g[0]``; those of inputs that were broadcast are summed to their shape. The gradient of ``b`` has
+    the shape of ``dh`` unless ``b`` is given, of which only the shape matters.
 
     >>> a, b = np.array([0.5, 0.5]), np.array([1.0, 1.0])
     >>> planck.linear_recurrence_backward(np.ones(2), a, planck.linear_recurrence(a, b))
     RecurrenceGradients(da=array([0., 1.]), db=array([1.5, 1. ]), d_initial=None)
+    >>> planck.linear_recurrence_backward(np.ones(2), 0.5, planck.linear_recurrence(0.5, b)).da
+    array(1.)
     """
-    return RecurrenceGradients(*_core.linear_recurrence_backward(dh, a, h, axis, initial, reverse, out))
+    gradients = _core.linear_recurrence_backward(dh, a, h, axis, initial, _shape_of(b), reverse, True, True, True, out)
+    return RecurrenceGradients(*gradients)
+
+
+def _shape_of(b: Any) -> Any:
+    if b is None or hasattr(b, "shape"):
+        return None if b is None else b.shape
+    if not isinstance(b, (int, float, list, tuple)):
+        raise TypeError(f"b is a {type(b).__name__}, neither an array nor numbers")
+    import numpy
+
+    return numpy.shape(b)

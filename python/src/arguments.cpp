@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "messages.hpp"
+
 namespace planck::python {
 namespace {
 
@@ -17,24 +19,42 @@ std::string name_of_dtype(nb::handle dtype) {
   return text.starts_with("torch.") ? text.substr(6) : text;
 }
 
+/// "axis = None is not an integer", with the caller's name for the argument.
+[[noreturn]] void raise_value(PyObject* type, nb::handle value, const char* name, const std::string& why) {
+  raise(type, std::string(option_name(name)).append(" = ").append(text_of(nb::repr(value))).append(why));
+}
+
 /// Turns the conversion's own error into one that names the argument; other errors, such as Ctrl-C, stay.
 [[noreturn]] void raise_conversion(nb::handle value, const char* name, const char* wanted) {
   const bool range = PyErr_ExceptionMatches(PyExc_OverflowError) != 0;
   if (!range && PyErr_ExceptionMatches(PyExc_TypeError) == 0) nb::raise_python_error();
   PyErr_Clear();
-  if (range) raise(PyExc_ValueError, std::string(name) + " is out of range");
-  raise(PyExc_TypeError, std::string(name) + " = " + text_of(nb::repr(value)) + " is not " + wanted);
+  if (range) raise(PyExc_ValueError, std::string(option_name(name)) + " is out of range");
+  raise_value(PyExc_TypeError, value, name, std::string(" is not ") + wanted);
+}
+
+/// Whether an array of this shape serves as the one scale of a whole tensor.
+bool is_one_number(const Shape& shape, const Granularity& granularity) {
+  return std::holds_alternative<PerTensor>(granularity) && shape == Shape{1};
+}
+
+void require_axes(const Shape& shape, const char* scope) {
+  if (shape.rank() > 0) return;
+  raise(PyExc_ValueError, std::string("scope = '") + scope + "' needs " + std::string(caller_name("input")) +
+                              " to have at least one dimension");
 }
 
 }  // namespace
 
-ElementKind element_named(nb::handle dtype, const char* name) {
-  using enum ElementKind;
+ElementKind element_named(nb::handle dtype, const char* name, Dtypes dtypes) {
   const std::string text = name_of_dtype(dtype);
-  for (const ElementKind element : {F16, Bf16, F32, F64, S8, U8, S32, S64}) {
-    if (text == python_name(element) || text == to_string(element)) return element;
+  for (const ElementKind element : kKnownDtypes) {
+    if (text != python_name(element) && text != to_string(element)) continue;
+    if (contains(dtypes, element)) return element;
+    raise(PyExc_NotImplementedError,
+          std::string(name).append(" = ").append(python_name(element)).append(" is none of ").append(text_of(dtypes)));
   }
-  raise(PyExc_ValueError, std::string(name) + " = " + text + " is no dtype known here; there are " + kKnownDtypes);
+  raise(PyExc_ValueError, std::string(name) + " = " + text + " is no dtype known here; it can be " + text_of(dtypes));
 }
 
 int choice_named(nb::handle value, const char* name, std::initializer_list<std::string_view> names) {
@@ -50,14 +70,14 @@ int choice_named(nb::handle value, const char* name, std::initializer_list<std::
     }
   }
   for (const std::string_view candidate : names) known.append(known.empty() ? "" : ", ").append(candidate);
-  raise(PyExc_ValueError, std::string(name) + " = " + text_of(nb::repr(value)) + " is none of " + known);
+  raise_value(PyExc_ValueError, value, name, " is none of " + known);
 }
 
 double number(nb::handle value, const char* name) {
   if (PyFloat_Check(value.ptr())) return PyFloat_AsDouble(value.ptr());
   // NumPy's complex numbers would only lose their imaginary part.
   if (text_of(value.type().attr("__name__")).starts_with("complex")) {
-    raise(PyExc_TypeError, std::string(name) + " = " + text_of(nb::repr(value)) + " is not a real number");
+    raise_value(PyExc_TypeError, value, name, " is not a real number");
   }
   const double result = PyFloat_AsDouble(value.ptr());
   if (result == -1.0 && PyErr_Occurred() != nullptr) raise_conversion(value, name, "a real number");
@@ -68,7 +88,7 @@ bool flag(nb::handle value, const char* name) {
   if (value.ptr() == Py_True || value.ptr() == Py_False) return value.ptr() == Py_True;
   const std::string type = text_of(value.type().attr("__name__"));
   if (type != "bool" && type != "bool_") {
-    raise(PyExc_TypeError, std::string(name) + " = " + text_of(nb::repr(value)) + " is not a bool");
+    raise_value(PyExc_TypeError, value, name, " is not a bool");
   }
   return PyObject_IsTrue(value.ptr()) == 1;
 }
@@ -85,12 +105,21 @@ std::int64_t integer_or(nb::handle value, const char* name, std::int64_t when_no
   return value.is_none() ? when_none : integer(value, name);
 }
 
-int axis_of(nb::handle axis) {
-  constexpr std::int64_t kLimit = std::numeric_limits<int>::max();
-  return static_cast<int>(std::clamp(integer(axis, "axis"), -kLimit, kLimit));
+int axis_of(nb::handle axis, const Shape& shape) {
+  const nb::object index = nb::steal(PyNumber_Index(axis.ptr()));
+  if (!index.is_valid()) raise_conversion(axis, "axis", "an integer");
+  int overflow = 0;
+  const long long given = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+  const int rank = std::max(shape.rank(), 1);
+  if (overflow != 0 || given < -rank || given >= rank) {
+    raise(PyExc_ValueError, std::string(option_name("axis")) + " = " + text_of(index) + " is out of range for shape " +
+                                text_of(shape) + ": it goes from " + std::to_string(-rank) + " to " +
+                                std::to_string(rank - 1));
+  }
+  return static_cast<int>(given);
 }
 
-Granularity granularity_of(nb::handle scope, nb::handle axis, nb::handle group_size) {
+Granularity granularity_of(nb::handle scope, nb::handle axis, nb::handle group_size, const Shape& shape) {
   enum Scope { Tensor, Channel, Token, Group };
   int which = Tensor;
   if (!scope.is_none()) {
@@ -100,35 +129,48 @@ Granularity granularity_of(nb::handle scope, nb::handle axis, nb::handle group_s
   } else if (!axis.is_none()) {
     which = Channel;
   }
+  const std::string axis_name(option_name("axis"));
   if (!group_size.is_none() && which != Group) raise(PyExc_ValueError, "group_size is for scope = 'group' only");
   if (!axis.is_none() && (which == Tensor || which == Token)) {
-    raise(PyExc_ValueError, "axis is for scope = 'channel' and 'group' only");
+    raise(PyExc_ValueError, axis_name + " is for scope = 'channel' and 'group' only");
   }
   switch (which) {
     case Channel:
-      if (axis.is_none()) raise(PyExc_ValueError, "scope = 'channel' needs an axis");
-      return PerChannel{axis_of(axis)};
+      if (axis.is_none()) raise(PyExc_ValueError, "scope = 'channel' needs an " + axis_name);
+      require_axes(shape, "channel");
+      return PerChannel{axis_of(axis, shape)};
     case Token:
+      require_axes(shape, "token");
       return PerToken{};
     case Group:
       if (group_size.is_none()) raise(PyExc_ValueError, "scope = 'group' needs a group_size");
-      return PerGroup{axis.is_none() ? -1 : axis_of(axis), integer(group_size, "group_size")};
+      require_axes(shape, "group");
+      if (integer(group_size, "group_size") < 1) {
+        raise_value(PyExc_ValueError, group_size, "group_size", " must be at least 1");
+      }
+      return PerGroup{axis.is_none() ? -1 : axis_of(axis, shape), integer(group_size, "group_size")};
     default:
       return PerTensor{};
   }
 }
 
-QParamArrays read_qparams(nb::handle scale, nb::handle zero_point, ElementKind element) {
+QParamArrays read_qparams(nb::handle scale, nb::handle zero_point, ElementKind element, const Shape& shape,
+                          const Granularity& granularity) {
   QParamArrays result;
   if (is_number(scale)) {
+    if (!std::holds_alternative<PerTensor>(granularity)) {
+      raise(PyExc_ValueError,
+            "scale is one number, but this scope has one for each of its parts: give an array of shape " +
+                text_of(qparams_shape(shape, granularity)));
+    }
     result.scale = number(scale, "scale");
   } else {
-    Array array = read_array(scale, "scale");
+    Array array = read_array(scale, "scale", kKnownDtypes);
     if (array.element() != element && array.element() != compute_of(element)) {
       array = converted(array, compute_of(element));
     }
     result.scale_element = array.element();
-    result.scale = ScaleArg(array.view);
+    result.scale = ScaleArg(qparam_view(array, granularity));
     result.scale_array = std::move(array);
   }
   if (zero_point.is_none()) return result;
@@ -136,9 +178,19 @@ QParamArrays read_qparams(nb::handle scale, nb::handle zero_point, ElementKind e
     result.zero_point = integer(zero_point, "zero_point");
   } else {
     result.zero_point_array = read_zero_points(zero_point);
-    result.zero_point = ZeroPointArg(result.zero_point_array->view);
+    result.zero_point = ZeroPointArg(qparam_view(*result.zero_point_array, granularity));
   }
   return result;
+}
+
+Shape gradient_shape(const std::optional<Array>& qparam, const Shape& shape, const Granularity& granularity) {
+  return qparam && is_one_number(qparam->shape(), granularity) ? qparam->shape() : qparams_shape(shape, granularity);
+}
+
+AnyTensorMut qparam_view(const Array& array, const Granularity& granularity) {
+  AnyTensorMut view = array.view;
+  if (is_one_number(view.shape, granularity)) view.shape = Shape();
+  return view;
 }
 
 void refuse_item(nb::handle outputs, int i, int count) {

@@ -3,10 +3,13 @@
 
 #include <nanobind/nanobind.h>
 
+#include <initializer_list>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planck/tensor.hpp"
 
@@ -20,13 +23,30 @@ std::string text_of(nb::handle object);
 /// Sets a Python exception and throws it.
 [[noreturn]] void raise(PyObject* type, const std::string& message);
 
-/// An error about an element kind that there is not.
+/// A dtype that no element kind is; whoever wanted the array knows which would have done.
+struct UnknownDtype : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 [[noreturn]] void raise_dtype(const char* name, const std::string& dtype);
 
 /// The name that NumPy and PyTorch have for an element kind.
 std::string_view python_name(ElementKind element);
-/// The names of all kinds, for messages.
-inline constexpr const char* kKnownDtypes = "float16, bfloat16, float32, float64, int8, uint8, int32 and int64";
+
+/// Element kinds that an argument may have.
+using Dtypes = std::span<const ElementKind>;
+inline constexpr ElementKind kFloats[] = {ElementKind::F16, ElementKind::Bf16, ElementKind::F32, ElementKind::F64};
+inline constexpr ElementKind kScanned[] = {ElementKind::F16, ElementKind::Bf16, ElementKind::F32,
+                                           ElementKind::F64, ElementKind::S32,  ElementKind::S64};
+inline constexpr ElementKind kCodes[] = {ElementKind::S8, ElementKind::U8};
+inline constexpr ElementKind kIndices[] = {ElementKind::S32, ElementKind::S64};
+inline constexpr ElementKind kKnownDtypes[] = {ElementKind::F16, ElementKind::Bf16, ElementKind::F32, ElementKind::F64,
+                                               ElementKind::S8,  ElementKind::U8,   ElementKind::S32, ElementKind::S64};
+/// "float16, bfloat16, float32 or float64".
+std::string text_of(Dtypes dtypes);
+/// "[3, 4]".
+std::string text_of(const Shape& shape);
+/// Whether an element kind is among them.
+bool contains(Dtypes dtypes, ElementKind element);
 
 /// Extents, over memory whose end nobody says.
 inline void set_shape(AnyTensorMut& view, const std::int64_t* extents, int rank) {
@@ -57,14 +77,29 @@ struct Array {
   ElementKind element() const { return view.element; }
 };
 
+/// Refuses more dimensions than plans take.
+void check_rank(const char* name, const Shape& shape);
+
 /// Whether `object` is a number and no array: a Python or NumPy scalar.
 bool is_number(nb::handle object);
 
-/// An input: an array, or what NumPy makes of anything else. `name` is for the message if that fails.
-Array read_array(nb::handle object, const char* name);
+/// An input: an array, or what NumPy makes of anything else. `name` is for the message if that fails, or if its dtype
+/// is none of `dtypes`.
+Array read_array(nb::handle object, const char* name, Dtypes dtypes);
 
 /// None, or an input.
-std::optional<Array> read_optional(nb::handle object, const char* name);
+std::optional<Array> read_optional(nb::handle object, const char* name, Dtypes dtypes);
+
+/// An input among others that must have its dtype.
+struct Operand {
+  nb::handle object;
+  const char* name;
+  bool may_be_none = false;
+};
+
+/// Inputs of one dtype: that of the arrays among them, which Python's numbers take too (float64 where there is no
+/// array). NumPy's scalars are arrays here, as in NumPy 2: they have a dtype of their own.
+std::vector<std::optional<Array>> read_operands(std::initializer_list<Operand> operands, Dtypes dtypes);
 
 /// An output of the shape of `like`: the caller's array if there is one, or else a new one with the dimensions in the
 /// same order in memory.
@@ -76,6 +111,9 @@ Array output_array(nb::handle out, const char* name, Maker maker, const Shape& s
 /// Says to the array's library that an output of the caller was written.
 void mark_written(const Array& array);
 
+/// Refuses PyTorch's tensors whose elements do not stand in memory one by one: sparse, nested, quantised, oneDNN's.
+void refuse_kind(nb::handle tensor, const char* name);
+
 /// PyTorch's current stream of a CUDA device, which must be the current device.
 void* cuda_stream(int device);
 /// Memory of a CUDA device, as long as the object lives and what was put onto the current stream until then is under
@@ -84,6 +122,9 @@ nb::object cuda_memory(int device, std::size_t bytes, void*& data);
 
 /// The same elements as another element kind, copied by the array's own library.
 Array converted(const Array& array, ElementKind element);
+
+/// A number as an array of rank 0, of the library and on the device of `like`.
+Array number_like(nb::handle value, const char* name, const Array& like);
 
 /// Zero points of any integer dtype, as s32.
 Array read_zero_points(nb::handle object);

@@ -4,63 +4,57 @@
 #include "array.hpp"
 #include "bindings.hpp"
 #include "run.hpp"
+#include "views.hpp"
 
 namespace planck::python {
 namespace {
 
-/// NumPy's rule: aligned at the last dimension, an extent of 1 is repeated. What does not fit is left for the plan to
-/// refuse.
-Shape broadcast(const Shape& first, const Shape& second) {
-  const Shape& longer = first.rank() >= second.rank() ? first : second;
-  const Shape& shorter = first.rank() >= second.rank() ? second : first;
-  Shape shape = longer;
-  if (longer.rank() > kMaxRank) return shape;
-  const int before = longer.rank() - shorter.rank();
-  for (int d = 0; d < shorter.rank(); ++d) {
-    if (shape[before + d] == 1) shape[before + d] = shorter[d];
-  }
-  return shape;
-}
+bool is_lerp(int kind) { return static_cast<BinaryKind>(kind) == BinaryKind::Lerp; }
 
-/// The weight of a call: a number, or an array.
-struct Weight {
+/// The inputs of a call, and its weight: a number, or an array.
+struct Inputs {
   double value = 0;
-  std::optional<Array> array;
+  std::vector<std::optional<Array>> arrays;  // a, b, the weight if it is an array, dy if there is one
 
-  Weight(int kind, nb::handle object) {
-    const char* name = static_cast<BinaryKind>(kind) == BinaryKind::Lerp ? "weight" : "alpha";
-    if (is_number(object)) {
-      value = number(object, name);
-    } else {
-      array = read_array(object, name);
+  Inputs(int kind, nb::handle a, nb::handle b, nb::handle weight, nb::handle dy = nb::handle(Py_None)) {
+    const char* name = is_lerp(kind) ? "weight" : "alpha";
+    const bool scalar = is_number(weight);
+    if (scalar) {
+      value = number(weight, name);
+    } else if (weight.is_none()) {
+      raise(PyExc_TypeError, std::string(name) + " is None, neither a number nor an array");
     }
+    const nb::handle none(Py_None);
+    arrays = read_operands({{a, "a"}, {b, "b"}, {scalar ? none : weight, name, true}, {dy, "dy", true}}, kFloats);
   }
+  const Array& a() const { return *arrays[0]; }
+  const Array& b() const { return *arrays[1]; }
+  const std::optional<Array>& weight() const { return arrays[2]; }
 };
 
-BinaryParamDescriptor describe(int kind, const Array& a, const Array& b, const Weight& weight) {
+BinaryParamDescriptor describe(int kind, const Inputs& in) {
   BinaryParamDescriptor what;
   what.kind = static_cast<BinaryKind>(kind);
-  what.shape = broadcast(a.shape(), b.shape());
-  if (weight.array) what.shape = broadcast(what.shape, weight.array->shape());
-  what.element = a.element();
-  what.param = weight.value;
-  if (weight.array) what.weight_shape = weight.array->shape();
-  if (a.shape() != what.shape) what.a_shape = a.shape();
-  if (b.shape() != what.shape) what.b_shape = b.shape();
+  what.shape = broadcast(in.a().shape(), in.b().shape());
+  if (in.weight()) what.shape = broadcast(what.shape, in.weight()->shape());
+  what.element = in.a().element();
+  what.param = in.value;
+  if (in.weight()) what.weight_shape = in.weight()->shape();
+  if (in.a().shape() != what.shape) what.a_shape = in.a().shape();
+  if (in.b().shape() != what.shape) what.b_shape = in.b().shape();
   return what;
 }
 
 nb::object binary(int kind, nb::handle a, nb::handle b, nb::handle weight, nb::handle out) {
   const CallDevice call;
-  const Array first = read_array(a, "a");
-  const Array second = read_array(b, "b");
-  const Weight w(kind, weight);
-  const BinaryParamDescriptor what = describe(kind, first, second, w);
+  const CallNames words(is_lerp(kind) ? Renames(names::kLerp) : names::kAddScaled);
+  const Inputs in(kind, a, b, weight);
+  const BinaryParamDescriptor what = describe(kind, in);
   const auto plan = plan_for<BinaryParamOp>(what);
-  Array y = first.shape() == what.shape ? output_like(out, "out", first, what.element)
-                                        : output_array(out, "out", first.maker, what.shape, what.element);
-  BinaryParamArgs args{first.view, second.view, std::nullopt, y.view};
-  if (w.array) args.weight = w.array->view;
+  Array y = in.a().shape() == what.shape ? output_like(out, "out", in.a(), what.element)
+                                         : output_array(out, "out", in.a().maker, what.shape, what.element);
+  BinaryParamArgs args{in.a().view, in.b().view, std::nullopt, y.view};
+  if (in.weight()) args.weight = in.weight()->view;
   run<BinaryParamOp>(plan, args, count(what.shape));
   return written(y);
 }
@@ -68,23 +62,22 @@ nb::object binary(int kind, nb::handle a, nb::handle b, nb::handle weight, nb::h
 /// (da, db, dw), the last None unless the weight is an array.
 nb::object binary_backward(int kind, nb::handle dy, nb::handle a, nb::handle b, nb::handle weight, nb::handle out) {
   const CallDevice call;
-  const Array gradient = read_array(dy, "dy");
-  const Array first = read_array(a, "a");
-  const Array second = read_array(b, "b");
-  const Weight w(kind, weight);
-  const BinaryParamDescriptor what = describe(kind, first, second, w);
+  const CallNames words(is_lerp(kind) ? Renames(names::kLerpBackward) : names::kAddScaledBackward);
+  if (dy.is_none()) raise(PyExc_TypeError, "dy is None, not an array");
+  const Inputs in(kind, a, b, weight, dy);
+  const BinaryParamDescriptor what = describe(kind, in);
   const auto plan = plan_for<BinaryParamBackwardOp>(what);
-  BinaryParamBackwardArgs args{gradient.view, first.view, second.view, {}, {}, {}, {}};
-  if (w.array) args.weight = w.array->view;
+  BinaryParamBackwardArgs args{in.arrays[3]->view, in.a().view, in.b().view, {}, {}, {}, {}};
+  if (in.weight()) args.weight = in.weight()->view;
   std::optional<Array> made[3];
   const auto make = [&](int i, const char* name, const Array& like) {
     made[i] = output_like(item_or_none(out, i, 3), name, like, what.element);
     return made[i]->view;
   };
-  args.da = make(0, "out[0]", first);
-  args.db = make(1, "out[1]", second);
-  if (w.array) {
-    args.dw = make(2, "out[2]", *w.array);
+  args.da = make(0, "out[0]", in.a());
+  args.db = make(1, "out[1]", in.b());
+  if (in.weight()) {
+    args.dw = make(2, "out[2]", *in.weight());
   } else {
     refuse_item(out, 2, 3);
   }
@@ -96,10 +89,10 @@ nb::object binary_backward(int kind, nb::handle dy, nb::handle a, nb::handle b, 
 }  // namespace
 
 void bind_elementwise(nb::module_& module) {
-  module.attr("LERP") = static_cast<int>(BinaryKind::Lerp);
-  module.attr("ADD_SCALED") = static_cast<int>(BinaryKind::AddScaled);
-  add_call(module, "binary", &binary);
-  add_call(module, "binary_backward", &binary_backward);
+  add_kind(module, "LERP", BinaryKind::Lerp);
+  add_kind(module, "ADD_SCALED", BinaryKind::AddScaled);
+  add_call<&binary>(module, "binary");
+  add_call<&binary_backward>(module, "binary_backward");
 }
 
 }  // namespace planck::python

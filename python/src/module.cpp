@@ -6,8 +6,10 @@
 #include "run.hpp"
 
 NB_MODULE(_core, module) {
+  module.def_submodule("for_torch");
   planck::python::bind_run(module);
   planck::python::bind_quantize(module);
   planck::python::bind_scan(module);
+  planck::python::bind_recurrence(module);
   planck::python::bind_elementwise(module);
 }

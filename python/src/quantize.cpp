@@ -22,17 +22,17 @@ ScaleForm scale_form_named(nb::handle form) {
   return static_cast<ScaleForm>(choice_named(form, "scale_form", {"divide", "reciprocal"}));
 }
 
-QuantizeDescriptor quantize_descriptor(const Array& x, const QParamArrays& qparams, nb::handle dtype, nb::handle scope,
-                                       nb::handle axis, nb::handle group_size, nb::handle q_min, nb::handle q_max,
-                                       nb::handle scale_form, nb::handle trust_qparams) {
+QuantizeDescriptor quantize_descriptor(const Array& x, const QParamArrays& qparams, const Granularity& granularity,
+                                       nb::handle dtype, nb::handle q_min, nb::handle q_max, nb::handle scale_form,
+                                       nb::handle trust_qparams) {
   QuantizeDescriptor what;
   what.shape = x.shape();
   what.input_element = x.element();
-  what.output_element = element_named(dtype, "dtype");
+  what.output_element = element_named(dtype, "dtype", kCodes);
   const CodeRange codes = codes_of(what.output_element);
   what.q_min = integer_or(q_min, "q_min", codes.low);
   what.q_max = integer_or(q_max, "q_max", codes.high);
-  what.granularity = granularity_of(scope, axis, group_size);
+  what.granularity = granularity;
   what.scale_form = scale_form_named(scale_form);
   what.scale_element = qparams.scale_element;
   what.trust_qparams = flag(trust_qparams, "trust_qparams");
@@ -43,10 +43,12 @@ nb::object quantize(nb::handle x, nb::handle scale, nb::handle zero_point, nb::h
                     nb::handle axis, nb::handle group_size, nb::handle q_min, nb::handle q_max, nb::handle scale_form,
                     nb::handle trust_qparams, nb::handle out) {
   const CallDevice call;
-  const Array input = read_array(x, "x");
-  const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
+  const CallNames words(names::kQuantize);
+  const Array input = read_array(x, "x", kFloats);
+  const Granularity granularity = granularity_of(scope, axis, group_size, input.shape());
+  const QParamArrays qparams = read_qparams(scale, zero_point, input.element(), input.shape(), granularity);
   const auto plan = plan_for<QuantizeOp>(
-      quantize_descriptor(input, qparams, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams));
+      quantize_descriptor(input, qparams, granularity, dtype, q_min, q_max, scale_form, trust_qparams));
   Array q = output_like(out, "out", input, plan.descriptor().output_element);
   run<QuantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, q.view}, count(input.shape()));
   return written(q);
@@ -56,11 +58,13 @@ nb::object quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::
                              nb::handle scope, nb::handle axis, nb::handle group_size, nb::handle q_min,
                              nb::handle q_max, nb::handle scale_form, nb::handle trust_qparams, nb::handle out) {
   const CallDevice call;
-  const Array gradient = read_array(dy, "dy");
-  const Array input = read_array(x, "x");
-  const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
+  const CallNames words(names::kQuantizeBackward);
+  const Array gradient = read_array(dy, "dy", kFloats);
+  const Array input = read_array(x, "x", kFloats);
+  const Granularity granularity = granularity_of(scope, axis, group_size, input.shape());
+  const QParamArrays qparams = read_qparams(scale, zero_point, input.element(), input.shape(), granularity);
   const auto plan = plan_for<QuantizeBackwardOp>(
-      quantize_descriptor(input, qparams, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams));
+      quantize_descriptor(input, qparams, granularity, dtype, q_min, q_max, scale_form, trust_qparams));
   Array dx = output_like(out, "out", input, input.element());
   run<QuantizeBackwardOp>(plan, {input.view, qparams.scale, qparams.zero_point, gradient.view, dx.view},
                           count(input.shape()));
@@ -70,14 +74,15 @@ nb::object quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::
 nb::object dequantize(nb::handle q, nb::handle scale, nb::handle zero_point, nb::handle dtype, nb::handle scope,
                       nb::handle axis, nb::handle group_size, nb::handle trust_qparams, nb::handle out) {
   const CallDevice call;
-  const Array input = read_array(q, "q");
+  const CallNames words(names::kDequantize);
+  const Array input = read_array(q, "q", kCodes);
   DequantizeDescriptor what;
   what.shape = input.shape();
   what.input_element = input.element();
-  what.output_element = element_named(dtype, "dtype");
-  what.granularity = granularity_of(scope, axis, group_size);
+  what.output_element = element_named(dtype, "dtype", kFloats);
+  what.granularity = granularity_of(scope, axis, group_size, what.shape);
   what.trust_qparams = flag(trust_qparams, "trust_qparams");
-  const QParamArrays qparams = read_qparams(scale, zero_point, what.output_element);
+  const QParamArrays qparams = read_qparams(scale, zero_point, what.output_element, what.shape, what.granularity);
   what.scale_element = qparams.scale_element;
   const auto plan = plan_for<DequantizeOp>(what);
   Array x = output_like(out, "out", input, what.output_element);
@@ -88,13 +93,14 @@ nb::object dequantize(nb::handle q, nb::handle scale, nb::handle zero_point, nb:
 nb::object dequantize_backward(nb::handle dy, nb::handle scale, nb::handle scope, nb::handle axis,
                                nb::handle group_size, nb::handle trust_qparams, nb::handle out) {
   const CallDevice call;
-  const Array gradient = read_array(dy, "dy");
+  const CallNames words(names::kDequantizeBackward);
+  const Array gradient = read_array(dy, "dy", kFloats);
   DequantizeDescriptor what;
   what.shape = gradient.shape();
   what.output_element = gradient.element();
-  what.granularity = granularity_of(scope, axis, group_size);
+  what.granularity = granularity_of(scope, axis, group_size, what.shape);
   what.trust_qparams = flag(trust_qparams, "trust_qparams");
-  const QParamArrays qparams = read_qparams(scale, nb::none(), gradient.element());
+  const QParamArrays qparams = read_qparams(scale, nb::none(), gradient.element(), what.shape, what.granularity);
   what.scale_element = qparams.scale_element;
   const auto plan = plan_for<DequantizeBackwardOp>(what);
   Array dq = output_like(out, "out", gradient, gradient.element());
@@ -102,16 +108,15 @@ nb::object dequantize_backward(nb::handle dy, nb::handle scale, nb::handle scope
   return written(dq);
 }
 
-FakeQuantizeDescriptor fake_quantize_descriptor(const Array& x, const QParamArrays& qparams, nb::handle q_min,
-                                                nb::handle q_max, nb::handle scope, nb::handle axis,
-                                                nb::handle group_size, nb::handle scale_form,
-                                                nb::handle trust_qparams) {
+FakeQuantizeDescriptor fake_quantize_descriptor(const Array& x, const QParamArrays& qparams,
+                                                const Granularity& granularity, nb::handle q_min, nb::handle q_max,
+                                                nb::handle scale_form, nb::handle trust_qparams) {
   FakeQuantizeDescriptor what;
   what.shape = x.shape();
   what.q_min = integer(q_min, "q_min");
   what.q_max = integer(q_max, "q_max");
   what.input_element = x.element();
-  what.granularity = granularity_of(scope, axis, group_size);
+  what.granularity = granularity;
   what.scale_form = scale_form_named(scale_form);
   what.scale_element = qparams.scale_element;
   what.trust_qparams = flag(trust_qparams, "trust_qparams");
@@ -122,10 +127,12 @@ nb::object fake_quantize(nb::handle x, nb::handle scale, nb::handle zero_point, 
                          nb::handle scope, nb::handle axis, nb::handle group_size, nb::handle scale_form,
                          nb::handle trust_qparams, nb::handle out) {
   const CallDevice call;
-  const Array input = read_array(x, "x");
-  const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
+  const CallNames words(names::kQuantize);
+  const Array input = read_array(x, "x", kFloats);
+  const Granularity granularity = granularity_of(scope, axis, group_size, input.shape());
+  const QParamArrays qparams = read_qparams(scale, zero_point, input.element(), input.shape(), granularity);
   const auto plan = plan_for<FakeQuantizeOp>(
-      fake_quantize_descriptor(input, qparams, q_min, q_max, scope, axis, group_size, scale_form, trust_qparams));
+      fake_quantize_descriptor(input, qparams, granularity, q_min, q_max, scale_form, trust_qparams));
   Array y = output_like(out, "out", input, input.element());
   run<FakeQuantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, y.view}, count(input.shape()));
   return written(y);
@@ -135,31 +142,36 @@ nb::object fake_quantize(nb::handle x, nb::handle scale, nb::handle zero_point, 
 nb::object fake_quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::handle zero_point,
                                   nb::handle q_min, nb::handle q_max, nb::handle scope, nb::handle axis,
                                   nb::handle group_size, nb::handle scale_form, nb::handle trust_qparams,
-                                  bool learnable, double grad_factor, nb::handle out) {
+                                  bool learnable, nb::handle grad_factor, nb::handle out) {
   const CallDevice call;
-  const Array gradient = read_array(dy, "dy");
-  const Array input = read_array(x, "x");
-  const QParamArrays qparams = read_qparams(scale, zero_point, input.element());
+  const CallNames words(learnable ? Renames(names::kLearnableBackward) : names::kQuantizeBackward);
+  const Array gradient = read_array(dy, "dy", kFloats);
+  const Array input = read_array(x, "x", kFloats);
+  const Granularity granularity = granularity_of(scope, axis, group_size, input.shape());
+  const QParamArrays qparams = read_qparams(scale, zero_point, input.element(), input.shape(), granularity);
   FakeQuantizeDescriptor what =
-      fake_quantize_descriptor(input, qparams, q_min, q_max, scope, axis, group_size, scale_form, trust_qparams);
+      fake_quantize_descriptor(input, qparams, granularity, q_min, q_max, scale_form, trust_qparams);
   what.learnable = learnable;
   const auto plan = plan_for<FakeQuantizeBackwardOp>(what);
   FakeQuantizeBackwardArgs args{input.view, qparams.scale, qparams.zero_point, gradient.view};
-  args.grad_factor = grad_factor;
+  args.grad_factor = number(grad_factor, "grad_factor");
   if (!learnable) {
     Array dx = output_like(out, "out", input, input.element());
     args.d_input = dx.view;
     run<FakeQuantizeBackwardOp>(plan, args, count(input.shape()));
     return written(dx);
   }
-  const Shape shape = qparams_shape(input.shape(), what.granularity);
   const ElementKind element = what.scale_element.value_or(compute_of(input.element()));
+  const auto make = [&](int i, const char* name, const std::optional<Array>& of) {
+    return output_array(item_or_none(out, i, 3), name, input.maker, gradient_shape(of, input.shape(), granularity),
+                        element);
+  };
   Array dx = output_like(item_or_none(out, 0, 3), "out[0]", input, input.element());
-  Array d_scale = output_array(item_or_none(out, 1, 3), "out[1]", input.maker, shape, element);
-  Array d_zero_point = output_array(item_or_none(out, 2, 3), "out[2]", input.maker, shape, element);
+  Array d_scale = make(1, "out[1]", qparams.scale_array);
+  Array d_zero_point = make(2, "out[2]", qparams.zero_point_array);
   args.d_input = dx.view;
-  args.d_scale = d_scale.view;
-  args.d_zero_point = d_zero_point.view;
+  args.d_scale = qparam_view(d_scale, granularity);
+  args.d_zero_point = qparam_view(d_zero_point, granularity);
   run<FakeQuantizeBackwardOp>(plan, args, count(input.shape()));
   return nb::make_tuple(written(dx), written(d_scale), written(d_zero_point));
 }
@@ -170,22 +182,28 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
                             nb::handle nonfinite, nb::handle scale_dtype, nb::handle qparams_only, nb::handle row_sum,
                             nb::handle out) {
   const CallDevice call;
-  const Array input = read_array(x, "x");
+  const CallNames words(names::kDynamicQuantize);
+  const Array input = read_array(x, "x", kFloats);
   DynamicRangeQuantizeDescriptor what;
   what.shape = input.shape();
   what.input_element = input.element();
-  what.output_element = element_named(dtype, "dtype");
+  what.output_element = element_named(dtype, "dtype", kCodes);
   what.mode = static_cast<DynamicRangeMode>(choice_named(mode, "mode", {"symmetric", "asymmetric"}));
   CodeRange codes = codes_of(what.output_element);
   // As many codes below zero as above.
   if (what.mode == DynamicRangeMode::Symmetric && what.output_element == ElementKind::S8) codes.low = -127;
   what.q_min = integer_or(q_min, "q_min", codes.low);
   what.q_max = integer_or(q_max, "q_max", codes.high);
-  what.scope = granularity_of(scope, axis, group_size);
-  what.scale_element = scale_dtype.is_none() ? compute_of(input.element()) : element_named(scale_dtype, "scale_dtype");
+  what.scope = granularity_of(scope, axis, group_size, what.shape);
+  const ElementKind scales[] = {input.element(), compute_of(input.element())};
+  what.scale_element = scale_dtype.is_none()
+                           ? scales[1]
+                           : element_named(scale_dtype, "scale_dtype", Dtypes(scales, scales[0] == scales[1] ? 1 : 2));
   what.zero_in_range = flag(zero_in_range, "zero_in_range");
   what.nonfinite = static_cast<NonFinite>(choice_named(nonfinite, "nonfinite", {"saturate", "error"}));
   what.qparams_only = flag(qparams_only, "qparams_only");
+  const bool sum = flag(row_sum, "row_sum");
+  if (sum && what.qparams_only) raise(PyExc_ValueError, "row_sum is of the codes, which qparams_only leaves out");
   const auto plan = plan_for<DynamicRangeQuantizeOp>(what);
 
   constexpr int kOutputs = 4;
@@ -202,7 +220,7 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
     q = output_like(item_or_none(out, 0, kOutputs), "out[0]", input, what.output_element);
     args.output = q->view;
   }
-  if (flag(row_sum, "row_sum")) {
+  if (sum) {
     sums = output_array(item_or_none(out, 3, kOutputs), "out[3]", input.maker, shape, ElementKind::S32);
     args.row_sum = sums->view;
   } else {
@@ -216,13 +234,13 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
 }  // namespace
 
 void bind_quantize(nb::module_& module) {
-  add_call(module, "quantize", &quantize);
-  add_call(module, "quantize_backward", &quantize_backward);
-  add_call(module, "dequantize", &dequantize);
-  add_call(module, "dequantize_backward", &dequantize_backward);
-  add_call(module, "fake_quantize", &fake_quantize);
-  add_call(module, "fake_quantize_backward", &fake_quantize_backward);
-  add_call(module, "dynamic_quantize", &dynamic_quantize);
+  add_call<&quantize>(module, "quantize");
+  add_call<&quantize_backward>(module, "quantize_backward");
+  add_call<&dequantize>(module, "dequantize");
+  add_call<&dequantize_backward>(module, "dequantize_backward");
+  add_call<&fake_quantize>(module, "fake_quantize");
+  add_call<&fake_quantize_backward>(module, "fake_quantize_backward");
+  add_call<&dynamic_quantize>(module, "dynamic_quantize");
 }
 
 }  // namespace planck::python

@@ -1,11 +1,14 @@
 #include "run.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <limits>
 #include <memory>
 
 #include "arguments.hpp"
 #include "array.hpp"
+#include "messages.hpp"
 #include "openmp_executor.hpp"
 
 namespace planck::python {
@@ -14,9 +17,10 @@ namespace {
 std::atomic<Executor*> executor{nullptr};  // null: the library's own
 std::atomic<int> max_threads{0};
 
-void set_num_threads(int threads) {
-  if (threads < 1) raise(PyExc_ValueError, "set_num_threads: " + std::to_string(threads) + " is not at least 1");
-  max_threads = threads;
+void set_num_threads(nb::handle threads) {
+  const std::int64_t wanted = integer(threads, "threads");
+  if (wanted < 1) raise(PyExc_ValueError, "threads = " + std::to_string(wanted) + " is not at least 1");
+  max_threads = static_cast<int>(std::min<std::int64_t>(wanted, std::numeric_limits<int>::max()));
 }
 
 /// "tbb" or "openmp"; whether it is there.
@@ -68,14 +72,14 @@ void raise(const Error& error) {
     case ErrorKind::InvalidProblem:
     case ErrorKind::BufferTooSmall:
     case ErrorKind::MisalignedOperand:
-      raise(PyExc_ValueError, error.c_str());
+      raise(PyExc_ValueError, python_text(error));
     case ErrorKind::Unsupported:
-      raise(PyExc_NotImplementedError, error.c_str());
+      raise(PyExc_NotImplementedError, python_text(error));
     case ErrorKind::WorkspaceTooSmall:
     case ErrorKind::BackendFailure:
       break;
   }
-  raise(PyExc_RuntimeError, error.c_str());
+  raise(PyExc_RuntimeError, python_text(error));
 }
 
 Workspace borrow_workspace(std::size_t bytes, nb::object& keeper) {
@@ -97,10 +101,11 @@ Workspace borrow_workspace(std::size_t bytes, nb::object& keeper) {
 }
 
 void bind_run(nb::module_& module) {
-  module.def("set_num_threads", &set_num_threads);
+  module.def("set_num_threads", &set_num_threads, nb::arg().none());
   module.def("get_num_threads", [] { return current_stream().threads(); });
   module.def("set_executor", &set_executor);
   module.def("explain", &explain);
+  module.def("refuse_kind", [](nb::handle tensor, const char* name) { refuse_kind(tensor, name); });
 }
 
 }  // namespace planck::python

@@ -30,7 +30,7 @@ struct StreamKey {
 };
 StreamKey stream_key();
 
-/// ValueError, NotImplementedError or RuntimeError with the library's message.
+/// ValueError, NotImplementedError or RuntimeError with the library's message, in the caller's words.
 [[noreturn]] void raise(const Error& error);
 
 /// Bytes of this thread that the next call may use too; on a CUDA device, bytes that `keeper` holds.

@@ -51,6 +51,7 @@ class Torch {
   /// The view of a tensor of which nothing needs to be asked.
   Array seen(nb::handle object, const char* name) const {
     if (api_ == nullptr) {
+      refuse_kind(object, name);
       // DLPack asks for a tensor that needs no gradient, whatever the mode.
       Array array = see_dlpack(object.attr("detach")(), name, Maker::Torch);
       array.object = nb::borrow(object);
@@ -80,6 +81,13 @@ class Torch {
                 "out");
   }
 
+  /// One number, as a tensor of no dimensions.
+  Array full(double value, ElementKind element) const {
+    return seen(nb::handle(module_).attr("full")(nb::tuple(), value, nb::arg("dtype") = dtype_of(element),
+                                                 nb::arg("device") = call_device()),
+                "number");
+  }
+
   void* cuda_stream(int device) const {
     const nb::object cuda = nb::handle(module_).attr("cuda");
     const int current = nb::cast<int>(nb::int_(cuda.attr("current_device")()));
@@ -101,6 +109,24 @@ class Torch {
 
   Array convert(nb::handle tensor, ElementKind element) const {
     return seen(tensor.attr("to")(dtype_of(element)), "tensor");
+  }
+
+  /// Refuses tensors whose elements do not stand in memory one by one, each kind with the way out.
+  static void refuse_kind(nb::handle object, const char* name) {
+    const auto is = [&](const char* kind) { return is_true(nb::getattr(object, kind, nb::bool_(false))); };
+    const std::string layout = text_of(object.attr("layout"));
+    std::string why;
+    if (is("is_quantized")) {
+      why = " is quantised by PyTorch (" + text_of(object.attr("dtype")) +
+            "): call dequantize() on it first for its values, or int_repr() for its codes";
+    } else if (is("is_nested")) {
+      why = " is a nested tensor: call this function for each part of unbind(), or to_padded_tensor() on it first";
+    } else if (is("is_mkldnn")) {
+      why = " has oneDNN's layout (torch._mkldnn): call to_dense() on it first";
+    } else if (layout != "torch.strided") {
+      why = " is sparse (" + layout + "): call to_dense() on it first";
+    }
+    if (!why.empty()) raise(PyExc_NotImplementedError, name + why);
   }
 
   /// Says to autograd that the tensor was written.
@@ -133,11 +159,10 @@ class Torch {
   [[noreturn]] static void raise_no_memory(nb::handle object, const char* name) {
     const std::string device = text_of(object.attr("device"));
     if (device != "cpu") raise_device(name, device);
-    const std::string layout = text_of(object.attr("layout"));
-    std::string why = " is a " + text_of(object.type().attr("__name__")) +
-                      " without memory of its own, as there are in transforms: use the function of planck.torch";
-    if (layout != "torch.strided") why = " is sparse (" + layout + "): call to_dense() on it first";
-    raise(PyExc_NotImplementedError, name + why);
+    refuse_kind(object, name);
+    raise(PyExc_NotImplementedError,
+          std::string(name) + " is a " + text_of(object.type().attr("__name__")) +
+              " without memory of its own, as there are in transforms: use the function of planck.torch");
   }
 
   static nb::str call_device() {

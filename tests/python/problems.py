@@ -157,46 +157,71 @@ def extrema(draw, function, backward=False):
 
 @st.composite
 def recurrences(draw, backward=False):
+    """With inputs of the result's shape, or some that broadcast to it."""
     d = Drawing(draw, 1)
     options = {"axis": d.axis, "reverse": d.flag()}
-    arrays = {"a": d.laid(d.random.uniform(-1.1, 1.1, d.shape)), "b": d.normal()}
-    with_initial, keep_axis = d.flag(), d.flag()
-    if with_initial:
-        at = d.axis % len(d.shape)
-        arrays["initial"] = d.normal((*d.shape[:at], *([1] if keep_axis else []), *d.shape[at + 1 :]))
+    rank, at = len(d.shape), d.axis % len(d.shape)
+    repeated, from_a = d.flag(), d.flag()
+    whose = [draw(st.sampled_from("abc")) if repeated else "c" for _ in d.shape]  # of dimension d: a's, b's or both's
+    shape_a, shape_b = (tuple(n if w in (own, "c") else 1 for n, w in zip(d.shape, whose, strict=True)) for own in "ab")
+    if repeated:  # what stands before the first dimension of its own is not needed, of one of the two
+        shape = shape_a if from_a else shape_b
+        while shape and shape[0] == 1 and d.flag():
+            shape = shape[1:]
+        shape_a, shape_b = (shape, shape_b) if from_a else (shape_a, shape)
+    result = np.broadcast_shapes(shape_a, shape_b)
+    arrays = {"a": d.laid(d.random.uniform(-1.1, 1.1, shape_a)), "b": d.normal(shape_b)}
+    state = draw(st.sampled_from(["none", "with axis", "without axis", "number", *(["some"] if repeated else [])]))
+    if state != "none":
+        without = (*result[:at], *result[at + 1 :])
+        arrays["initial"] = d.normal(
+            {
+                "with axis": (*result[:at], 1, *result[at + 1 :]),
+                "without axis": without,
+                "number": (),
+                "some": tuple(1 if k == at or d.flag() else n for k, n in enumerate(result)),
+            }[state]
+        )
 
     def lanes(array):
-        return f.in_scan_order(f.wide(array), d.axis, options["reverse"])
+        return f.in_scan_order(f.wide(np.broadcast_to(array, result)), d.axis, options["reverse"])
 
-    def first(array, initial):
-        return (
-            np.zeros(lanes(array).shape[1:], np.longdouble)
-            if initial is None
-            else f.wide(initial).reshape(lanes(array).shape[1:])
-        )
+    def first(initial):
+        if initial is None:
+            return np.zeros((*result[:at], *result[at + 1 :]), np.longdouble)
+        full = initial if initial.ndim == rank else np.expand_dims(initial, at) if initial.ndim == rank - 1 else initial
+        return f.wide(np.broadcast_to(full, (*result[:at], 1, *result[at + 1 :]))).squeeze(at)
 
     def back(array):
         return f.in_place_order(array, d.axis, options["reverse"])
 
     def expected(a, b, initial=None):
-        state = first(a, initial)
-        magnitude = f.recurrence(np.abs(lanes(a)), np.abs(lanes(b)), np.abs(state))
-        return [near(back(f.recurrence(lanes(a), lanes(b), state)), back(magnitude), d.dtype)]
+        magnitude = f.recurrence(np.abs(lanes(a)), np.abs(lanes(b)), np.abs(first(initial)))
+        return [near(back(f.recurrence(lanes(a), lanes(b), first(initial))), back(magnitude), d.dtype)]
 
     if not backward:
         return Problem("linear_recurrence", arrays, options, expected)
 
-    def expected_gradient(dh, a, h, initial=None):
-        state = first(a, initial)
-        exact = f.recurrence_gradient(lanes(dh), lanes(a), lanes(h), state)
-        da, db, ds = f.recurrence_gradient(*(np.abs(lanes(v)) for v in (dh, a, h)), np.abs(state))
-        found = [near(back(e), back(m), d.dtype) for e, m in zip(exact[:2], (da, db), strict=True)]
-        shape = None if initial is None else initial.shape
-        return [*found, None if initial is None else near(exact[2].reshape(shape), ds.reshape(shape), d.dtype)]
+    def gradient(values, magnitudes, shape):
+        """Of an input that was repeated the sum, whose terms were rounded to the element on their way."""
+        if values.shape == shape:
+            return near(values, magnitudes, d.dtype)
+        values, magnitudes = f.unbroadcast(values, shape), f.unbroadcast(magnitudes, shape)
+        return values, 4 * f.rounding(magnitudes, d.dtype) + int(np.prod(result)) * f.rounding(np.zeros(()), d.dtype)
+
+    def expected_gradient(dh, a, h, b, initial=None):
+        exact = f.recurrence_gradient(lanes(dh), lanes(a), lanes(h), first(initial))
+        most = f.recurrence_gradient(*(np.abs(lanes(v)) for v in (dh, a, h)), np.abs(first(initial)))
+        found = [gradient(back(exact[k]), back(most[k]), v.shape) for k, v in enumerate((a, b))]
+        if initial is None:
+            return [*found, None]
+        full = (*result[:at], 1, *result[at + 1 :])
+        if initial.ndim == rank - 1 and state != "number":
+            full = initial.shape
+        return [*found, gradient(exact[2].reshape(full), most[2].reshape(full), initial.shape)]
 
     h = planck.linear_recurrence(**arrays, **options)
-    del arrays["b"]
-    return Problem("linear_recurrence_backward", {"dh": d.normal(), "h": h, **arrays}, options, expected_gradient)
+    return Problem("linear_recurrence_backward", {"dh": d.normal(result), "h": h, **arrays}, options, expected_gradient)
 
 
 @st.composite

@@ -18,9 +18,9 @@ def readonly(array):
 OUTS = {
     "read-only": (lambda: readonly(X), ValueError, "out is read-only"),
     "read-only through DLPack": (lambda: NewDlpack(readonly(X)), ValueError, "out is read-only"),
-    "another dtype": (lambda: np.zeros((3, 4)), ValueError, "y holds f64 but"),
-    "another shape": (lambda: np.zeros((4, 3), np.float32), ValueError, "y has shape [4, 3]"),
-    "another rank": (lambda: np.zeros(12, np.float32), ValueError, "y has shape [12]"),
+    "another dtype": (lambda: np.zeros((3, 4)), ValueError, "out has dtype float64, but must have float32"),
+    "another shape": (lambda: np.zeros((4, 3), np.float32), ValueError, "out has shape [4, 3], but must have [3, 4]"),
+    "another rank": (lambda: np.zeros(12, np.float32), ValueError, "out has shape [12], but must have [3, 4]"),
     "repeated": (
         lambda: np.lib.stride_tricks.as_strided(np.zeros(4, np.float32), (3, 4), (0, 4)),
         ValueError,

@@ -241,3 +241,33 @@ import planck
 print(planck.cumsum([1.0, 2.0]).tolist())
 """)
     assert done.stdout.strip() == "[1.0, 3.0]", done.stdout + done.stderr
+
+
+def test_planck_isa_is_read_once_for_each_plan():
+    """A change reaches new problems and new threads, and no plan that a thread has kept; as docs/python.md says."""
+    done = run_python("""
+import os, threading, numpy as np, planck
+
+def kernel(extent):
+    return planck.plan_info(planck.cumsum, np.ones((4, extent), np.float32)).split()[2]
+
+os.environ.pop("PLANCK_ISA", None)
+best = kernel(8)
+os.environ["PLANCK_ISA"] = "scalar"
+found = []
+thread = threading.Thread(target=lambda: found.append(kernel(8)))
+thread.start()
+thread.join()
+print(kernel(8) == best, kernel(9), *found)
+for extent in range(100, 164):
+    kernel(extent)
+print(kernel(8))
+os.environ["PLANCK_ISA"] = "none"
+try:
+    kernel(10)
+except NotImplementedError as error:
+    print(error)
+""")
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["True cpu/scalar cpu/scalar", "cpu/scalar"], done.stdout + done.stderr
+    assert lines[2].startswith('PLANCK_ISA = "none" names no instruction set; this machine has ')

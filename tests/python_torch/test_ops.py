@@ -42,12 +42,18 @@ def extrema_backward():
 
 
 def recurrences(backward):
+    """Inputs of one shape, and some that broadcast; gradients of all of them, and of some."""
     result = []
-    for (a,), (dim, reverse, _) in scans()[:-1]:
+    for i, ((a,), (dim, reverse, _)) in enumerate(scans()[:-1]):
         b, h, dh = (torch.randn_like(a) for _ in range(3))
-        tensors = [dh, a, h] if backward else [a, b]
-        for state in (None, a.narrow(dim, 0, 1).clone(), a.select(dim, 0)):
-            result.append(([*tensors, state], (dim, reverse)))
+        if i % 3 == 1:
+            a = a.narrow(dim, 0, 1).clone()
+        if i % 3 == 2:
+            b = b.select(0, 0)
+        for k, state in enumerate((None, dh.narrow(dim, 0, 1).clone(), dh.select(dim, 0), dh.sum())):
+            wanted = (k != 1, k != 2, k != 3)
+            options = (list(b.shape), dim, reverse, *wanted) if backward else (dim, reverse)
+            result.append(([dh, a, h, state] if backward else [a, b, state], options))
     return result[::2]
 
 

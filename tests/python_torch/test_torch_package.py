@@ -182,7 +182,9 @@ def test_lazily_negated_tensors_are_taken_as_torch_takes_them():
     [
         (lambda: planck.torch.quantize([1.0], 0.1), "planck.torch.quantize takes tensors, not list"),
         (lambda: planck.torch.dynamic_quantize([1.0]), "planck.torch.dynamic_quantize takes tensors, not list"),
-        (lambda: planck.torch.lerp(torch.ones(1), 2.0, 0.5), "planck.torch.lerp takes tensors, not float"),
+        (lambda: planck.torch.lerp(1.0, 2.0, 0.5), "planck.torch.lerp takes tensors, not float"),
+        (lambda: planck.torch.lerp(torch.ones(1), [2.0], 0.5), "planck.torch.lerp takes tensors, not list"),
+        (lambda: planck.torch.linear_recurrence(0.5, 1.0), "planck.torch.linear_recurrence takes tensors, not float"),
         (lambda: planck.torch.quantize(torch.ones(1), 1.0, 3.7), "cannot be interpreted as an integer"),
         (
             lambda: planck.torch.fake_quantize_learnable(torch.ones(1), torch.tensor(1.0), 2.6),

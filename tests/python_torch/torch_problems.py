@@ -121,8 +121,12 @@ def scan(name: str, dim: int, **options: bool) -> Problem:
     )
 
 
-def recurrence(dim: int, reverse: bool, initial: str) -> Problem:
-    shape = (3, 5, 2)
+def recurrence(
+    dim: int, reverse: bool, initial: str, shape_a: tuple[int, ...] = (3, 5, 2), shape_b: tuple[int, ...] = (3, 5, 2)
+) -> Problem:
+    """Of shape (3, 5, 2), to which a and b broadcast."""
+    shape = torch.broadcast_shapes(shape_a, shape_b)
+    assert shape == (3, 5, 2)
     with_one = tuple(1 if d == dim % 3 else n for d, n in enumerate(shape))
     without = tuple(n for d, n in enumerate(shape) if d != dim % 3)
 
@@ -131,8 +135,10 @@ def recurrence(dim: int, reverse: bool, initial: str) -> Problem:
             "none": None,
             "with dim": randn(*with_one, dtype=dtype, seed=3),
             "without dim": randn(*without, dtype=dtype, seed=3),
+            "one": randn(dtype=dtype, seed=3),
+            "repeated": randn(*(1 if d == 0 else n for d, n in enumerate(with_one)), dtype=dtype, seed=3),
         }[initial]
-        return randn(*shape, dtype=dtype), randn(*shape, dtype=dtype, seed=1), state
+        return randn(*shape_a, dtype=dtype), randn(*shape_b, dtype=dtype, seed=1), state
 
     def quick(a: Any, b: Any, state: Any) -> Any:
         return pt.linear_recurrence(a, b, dim, initial=state, reverse=reverse)
@@ -142,7 +148,7 @@ def recurrence(dim: int, reverse: bool, initial: str) -> Problem:
         quick,
         lambda a, b, state: OPS.linear_recurrence(a, b, state, dim, reverse),
         make,
-        note={"dim": dim, "reverse": reverse, "initial": initial},
+        note={"dim": dim, "reverse": reverse, "initial": initial, "a": shape_a, "b": shape_b},
     )
 
 
@@ -282,6 +288,22 @@ EXTREMA = [
 RECURRENCES = [
     recurrence(*which) for which in itertools.product((0, -2, 2), (False, True), ("none", "with dim", "without dim"))
 ]
+FULL = (3, 5, 2)
+# (a, b) of linear_recurrence: one number, a channel's, repeated along the batch or the steps, both at once, b alone.
+REPEATED = [
+    ((), FULL),
+    ((2,), FULL),
+    ((5, 1), FULL),
+    ((3, 1, 2), (5, 1)),
+    ((1, 5, 2), FULL),
+    (FULL, ()),
+    ((3, 1, 1), FULL),
+]
+RECURRENCES += [
+    recurrence(dim, reverse, initial, *shapes)
+    for i, (dim, reverse, shapes) in enumerate(itertools.product((0, -2, 2), (False, True), REPEATED))
+    for initial in [("none", "one", "repeated", "without dim")[i % 4], ("with dim", "none")[i % 2]]
+]
 BROADCASTS = [
     ((3, 5), (3, 5), (3, 5)),
     ((3, 5), (5,), ()),
@@ -314,6 +336,8 @@ REPRESENTATIVES = [
     scan("cummin", -2, reverse=True),
     recurrence(1, False, "none"),
     recurrence(-1, True, "without dim"),
+    recurrence(1, False, "repeated", (2,), FULL),
+    recurrence(1, True, "one", (3, 1, 2), (5, 1)),
     binary("lerp", BROADCASTS[2]),
     binary("lerp", BROADCASTS[0][:2], 0.3),
     binary("add_scaled", BROADCASTS[1]),

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from planck import _core
 from planck.torch import _ops
 
 _PLAIN = (Tensor, torch.nn.Parameter)
@@ -113,6 +114,8 @@ class Operation:
                 for tensor in tensors:
                     if tensor is not None and not isinstance(tensor, Tensor):
                         raise TypeError(f"{_public_name(self.name)} takes tensors, not {type(tensor).__name__}")
+                    if tensor is not None:
+                        _core.refuse_kind(tensor, f"{_public_name(self.name)}: an argument")
                 if forward_ad._current_level >= 0:
                     _refuse_tangents(self.name, tensors)
                 if self.transformed is not None and _transforms_active():

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from planck import _core
 from planck._types import Mode, NonFinite, ScaleForm, Scope
 from planck.torch import _ops
 from planck.torch._autograd import Operation, wants_gradient
@@ -72,15 +73,17 @@ def _extremum_backward_of(ctx: Any, dy: Tensor, _: Any) -> tuple[Any, ...]:
 
 
 def _save_recurrence(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    a, _, initial, *options = inputs
-    ctx.save_for_backward(a, output, initial)
-    ctx.options = tuple(options)
+    """The states are needed for the gradient of `a` alone."""
+    a, b, initial, *options = inputs
+    ctx.save_for_backward(a, output if a.requires_grad else None, initial)
+    ctx.options = tuple(b.shape), *options
 
 
 def _linear_recurrence_backward_of(ctx: Any, dh: Tensor) -> tuple[Any, ...]:
     a, h, initial = ctx.saved_tensors
-    da, db, d_initial = _linear_recurrence_backward((dh, a, h, initial), ctx.options)
-    return da, db, None if initial is None else d_initial, None, None
+    wanted = tuple(ctx.needs_input_grad[:3])
+    found = _linear_recurrence_backward((dh, a, h, initial), (*ctx.options, *wanted))
+    return *(x if want else None for x, want in zip(found, wanted, strict=True)), None, None
 
 
 _cumsum = Operation("cumsum", _save_options, _cumsum_backward)
@@ -143,16 +146,37 @@ def cummin(x: Tensor, dim: int, *, reverse: bool = False) -> Extrema:
     return Extrema(*_cummin((x,), (dim, reverse)))
 
 
+def _with_numbers(*operands: Any) -> tuple[Any, ...]:
+    """Numbers as tensors of no dimensions with the dtype and on the device of the first tensor."""
+    for first in operands:
+        if isinstance(first, Tensor):
+            return tuple(
+                torch.full((), x, dtype=first.dtype, device=first.device) if isinstance(x, (int, float)) else x
+                for x in operands
+            )
+    return operands
+
+
 def linear_recurrence(
-    a: Tensor, b: Tensor, dim: int = -1, *, initial: Tensor | None = None, reverse: bool = False
+    a: Tensor | float,
+    b: Tensor | float,
+    dim: int = -1,
+    *,
+    initial: Tensor | float | None = None,
+    reverse: bool = False,
 ) -> Tensor:
-    """``h[t] = a[t] * h[t-1] + b[t]`` along a dimension, from ``h[-1] = 0`` or the initial state: of the shape of ``a``
-    with extent 1 along the dimension, or without it.
+    """``h[t] = a[t] * h[t-1] + b[t]`` along a dimension, from ``h[-1] = 0`` or the initial state.
+
+    ``a`` and ``b`` are tensors or numbers whose shapes broadcast, and nothing is copied for that; ``dim`` counts in the
+    result. ``initial`` broadcasts to the result's shape with extent 1 along the dimension, or without the dimension.
 
     >>> planck.torch.linear_recurrence(torch.tensor([0.5, 0.5, 0.5]), torch.tensor([1.0, 1.0, 1.0]))
     tensor([1.0000, 1.5000, 1.7500])
+    >>> x = torch.tensor([4.0, 8.0, 0.0])
+    >>> planck.torch.linear_recurrence(0.75, 0.25 * x)  # an exponential moving average
+    tensor([1.0000, 2.7500, 2.0625])
     """
-    return _linear_recurrence((a, b, initial), (dim, reverse))
+    return _linear_recurrence(_with_numbers(a, b, initial), (dim, reverse))
 
 
 # Parameterised binary operations.
@@ -178,26 +202,28 @@ _add_scaled = Operation("add_scaled", _save_all, _backward_by("add_scaled_backwa
 _add_scaled_scalar = Operation("add_scaled_scalar", _save_all, _backward_by("add_scaled_scalar_backward"))
 
 
-def lerp(a: Tensor, b: Tensor, weight: Tensor | float) -> Tensor:
-    """``a + weight * (b - a)``, exact at weight 0 and 1 and monotone between; shapes broadcast.
+def lerp(a: Tensor | float, b: Tensor | float, weight: Tensor | float) -> Tensor:
+    """``a + weight * (b - a)``, exact at weight 0 and 1 and monotone between; shapes broadcast, and numbers take the
+    dtype of the tensors.
 
     >>> planck.torch.lerp(torch.tensor([0.0, 10.0]), torch.tensor([1.0, 20.0]), 0.25)
     tensor([ 0.2500, 12.5000])
     """
     if isinstance(weight, Tensor):
-        return _lerp((a, b, weight), ())
-    return _lerp_scalar((a, b), (weight,))
+        return _lerp(_with_numbers(a, b, weight), ())
+    return _lerp_scalar(_with_numbers(a, b), (weight,))
 
 
-def add_scaled(a: Tensor, b: Tensor, alpha: Tensor | float) -> Tensor:
-    """``a + alpha * b``, with the product rounded before the sum; shapes broadcast.
+def add_scaled(a: Tensor | float, b: Tensor | float, alpha: Tensor | float) -> Tensor:
+    """``a + alpha * b``, with the product rounded before the sum; shapes broadcast, and numbers take the dtype of the
+    tensors.
 
     >>> planck.torch.add_scaled(torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0]), 0.5)
     tensor([ 6., 12.])
     """
     if isinstance(alpha, Tensor):
-        return _add_scaled((a, b, alpha), ())
-    return _add_scaled_scalar((a, b), (alpha,))
+        return _add_scaled(_with_numbers(a, b, alpha), ())
+    return _add_scaled_scalar(_with_numbers(a, b), (alpha,))
 
 
 # Quantisation.
@@ -367,6 +393,9 @@ def fake_quantize_learnable(
     """
     scope_, dim = _scope_of(scope, dim, group_size)
     tensors = _tensor("fake_quantize_learnable", scale), _tensor("fake_quantize_learnable", zero_point)
+    _core.refuse_kind(zero_point, "zero_point")  # before PyTorch rounds it
+    if not isinstance(grad_factor, (int, float)):  # the forward pass would not notice
+        raise TypeError(f"grad_factor = {grad_factor!r} is not a real number")
     scale, zero_point = _as_tensors(*tensors, scope_, _tensor("fake_quantize_learnable", x).dtype, x.device)
     return _learnable((x, scale, zero_point), (quant_min, quant_max, scope_, dim, group_size, scale_form, grad_factor))
 
@@ -398,6 +427,8 @@ def dynamic_quantize(
     options = (scope_, mode, dtype, dim, group_size, quant_min, quant_max, zero_in_range, nonfinite, scale_dtype)
     if _tensor("dynamic_quantize", x).requires_grad:
         x = x.detach()
+    if not isinstance(qparams_only, bool):
+        raise TypeError(f"qparams_only = {qparams_only!r} is not a bool")
     if qparams_only:
         scale, zero_point = _dynamic_qparams((x,), options)
         return DynamicQuantized(None, scale, zero_point, None)

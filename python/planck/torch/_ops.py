@@ -12,8 +12,9 @@ from typing import Any, Optional
 import torch
 from torch import Tensor
 
-from planck import _core
+from planck import _core as _numpy_core
 
+_core = _numpy_core.for_torch
 Fake = Callable[..., Any]
 
 
@@ -87,20 +88,47 @@ def linear_recurrence(a: Tensor, b: Tensor, initial: Optional[Tensor], dim: int,
 
 
 def linear_recurrence_backward(
-    dh: Tensor, a: Tensor, h: Tensor, initial: Optional[Tensor], dim: int, reverse: bool
+    dh: Tensor,
+    a: Tensor,
+    h: Optional[Tensor],
+    initial: Optional[Tensor],
+    b_shape: Sequence[int],
+    dim: int,
+    reverse: bool,
+    want_a: bool,
+    want_b: bool,
+    want_initial: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    da, db, d_initial = _core.linear_recurrence_backward(dh, a, h, dim, initial, reverse, None)
-    return da, db, a.new_empty(0) if d_initial is None else d_initial
+    """Empty for what is not wanted. `h` is for the gradient of `a` alone."""
+    wanted = (want_a, want_b, want_initial)
+    found = _core.linear_recurrence_backward(dh, a, h, dim, initial, b_shape, reverse, *wanted, None)
+    da, db, d_initial = (dh.new_empty(0) if x is None else x for x in found)
+    return da, db, d_initial
 
 
 def _extremum_fake(x: Tensor, dim: int, reverse: bool) -> tuple[Tensor, Tensor]:
     return torch.empty_like(x), torch.empty_like(x, dtype=torch.int64)
 
 
+def _recurrence_fake(a: Tensor, b: Tensor, *_: Any) -> Tensor:
+    shape = torch.broadcast_shapes(a.shape, b.shape)
+    for full in (a, b):
+        if full.shape == shape:
+            return torch.empty_like(full)
+    return a.new_empty(shape)
+
+
 def _recurrence_backward_fake(
-    dh: Tensor, a: Tensor, h: Tensor, initial: Optional[Tensor], dim: int, reverse: bool
+    dh: Tensor, a: Tensor, h: Optional[Tensor], initial: Optional[Tensor], b_shape: Sequence[int], *options: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(a), torch.empty_like(a), a.new_empty(0) if initial is None else torch.empty_like(initial)
+    _, _, want_a, want_b, want_initial = options
+    full = a if a.shape == dh.shape else dh
+    db = torch.empty_like(full) if tuple(b_shape) == tuple(dh.shape) else dh.new_empty(b_shape)
+    return (
+        torch.empty_like(a) if want_a else dh.new_empty(0),
+        db if want_b else dh.new_empty(0),
+        torch.empty_like(initial) if initial is not None and want_initial else dh.new_empty(0),
+    )
 
 
 cumsum_op = _register(cumsum, _like_first)
@@ -111,7 +139,7 @@ logcumsumexp_backward_op = _register(logcumsumexp_backward, _like_first)
 cummax_op = _register(cummax, _extremum_fake)
 cummin_op = _register(cummin, _extremum_fake)
 cummax_backward_op = _register(cummax_backward, _like_first)
-linear_recurrence_op = _register(linear_recurrence, _like_first)
+linear_recurrence_op = _register(linear_recurrence, _recurrence_fake)
 linear_recurrence_backward_op = _register(linear_recurrence_backward, _recurrence_backward_fake)
 
 

@@ -97,6 +97,8 @@ std::string_view python_template(Text text) {
     case Text::BadCarryAt:
     case Text::DeviceUnknown:
     case Text::WrongDevice:
+    case Text::StrideCountDiffers:
+    case Text::WorkspaceTooLarge:
     case Text::WorkspaceNull:
     case Text::WorkspaceOverlap:
     case Text::NullStruct:

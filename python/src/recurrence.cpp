@@ -147,7 +147,6 @@ struct Gradients {
     const Shape full = i == 2 ? with_extent(what.shape, what.axis, 1) : what.shape;
     return made[i] && to[i].shape != full;
   }
-  bool any_summed() const { return summed(0) || summed(1) || summed(2); }
 
   void make(int i, nb::handle out, const Array& like, const Shape& shape) {
     const nb::object given = item_or_none(out, i, 3);
@@ -180,8 +179,7 @@ struct Gradients {
   }
 
   void run() {
-    const bool sums = any_summed();
-    if (sums) refuse_shared();
+    if (summed(0) || summed(1) || summed(2)) refuse_shared();
     const Shape start = with_extent(what.shape, what.axis, 1);
     LinearRecurrenceBackwardArgs args;
     args.dh = axes_of(dh);
@@ -192,23 +190,23 @@ struct Gradients {
       args.da = to[0];
     }
     // g, of which the sums are made, is db if that has its shape.
-    std::optional<Array> g;
-    std::optional<Array> g_initial;
-    if (summed(0) || summed(1)) {
-      g = made[1] && !summed(1) ? *made[1] : output_like(nb::none(), "g", dh, what.element);
-      args.db = axes_of(*g);
-    } else if (made[1]) {
-      args.db = to[1];
+    std::optional<Array> own_g;
+    std::optional<Array> own_initial;
+    AnyTensorMut g = to[1];
+    if (summed(1) || (summed(0) && !made[1])) {
+      own_g = output_like(nb::none(), "g", dh, what.element);
+      g = axes_of(*own_g);
     }
-    if (summed(2)) g_initial = output_array(nb::none(), "g", dh.maker, start, what.element);
-    if (made[2]) args.d_initial = g_initial ? g_initial->view : to[2];
+    if (made[1] || own_g) args.db = g;
+    if (summed(2)) own_initial = output_array(nb::none(), "g", dh.maker, start, what.element);
+    if (made[2]) args.d_initial = own_initial ? own_initial->view : to[2];
 
     const auto plan = plan_for<LinearRecurrenceBackwardOp>(what);
     std::vector<Sum> after;
     std::optional<Array> first_step;
-    if (summed(0)) first_step = sum_factors(axes_of(*g), after);
-    if (summed(1)) after.push_back(Sum::of_elements(names::kTermSum, axes_of(*g), to[1]));
-    if (summed(2)) after.push_back(Sum::of_elements(names::kStateSum, g_initial->view, to[2]));
+    if (summed(0)) first_step = sum_factors(g, after);
+    if (summed(1)) after.push_back(Sum::of_elements(names::kTermSum, g, to[1]));
+    if (summed(2)) after.push_back(Sum::of_elements(names::kStateSum, own_initial->view, to[2]));
     for (const Sum& sum : after) sum.check();
     python::run<LinearRecurrenceBackwardOp>(plan, args, count(what.shape));
     if (Explanation::current() != nullptr) return;

@@ -188,3 +188,14 @@ def test_compiled_with_a_number_and_a_channel_s_factor():
     inputs = leaves((randn(4), randn(2, 5, 4, seed=1)))
     compiled = torch.compile(both, fullgraph=True, backend="aot_eager")
     assert_same_bits(tuple(backward_of(compiled, inputs)), tuple(backward_of(both, inputs)))
+
+
+def test_a_term_of_fewer_dimensions_that_is_not_repeated():
+    """Its gradient is no sum, though that of the factor is."""
+    inputs = leaves((randn(5, dtype=torch.float64), randn(5, dtype=torch.float64, seed=1)))
+    state = randn(1, 1, dtype=torch.float64)
+    got = backward_of(lambda a, b: pt.linear_recurrence(a.sum(), b, 0, initial=state[0, 0])[None], inputs)
+    wide = backward_of(lambda a, b: pt.linear_recurrence(a.sum(), b[None], 1, initial=state), inputs)
+    assert_same_bits(tuple(got), tuple(wide))
+    direct = backward_of(lambda a, b: pt.linear_recurrence(a.sum().reshape(1, 1), b, 1, initial=state), inputs)
+    assert_same_bits(tuple(got), tuple(direct))

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from planck import _core
 from planck._types import Mode, NonFinite, ScaleForm, Scope
 from planck.torch import _ops
 from planck.torch._autograd import Operation, wants_gradient
@@ -75,7 +74,7 @@ def _extremum_backward_of(ctx: Any, dy: Tensor, _: Any) -> tuple[Any, ...]:
 def _save_recurrence(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     """The states are needed for the gradient of `a` alone."""
     a, b, initial, *options = inputs
-    ctx.save_for_backward(a, output if a.requires_grad else None, initial)
+    ctx.save_for_backward(a, output if ctx.needs_input_grad[0] else None, initial)
     ctx.options = tuple(b.shape), *options
 
 
@@ -393,7 +392,6 @@ def fake_quantize_learnable(
     """
     scope_, dim = _scope_of(scope, dim, group_size)
     tensors = _tensor("fake_quantize_learnable", scale), _tensor("fake_quantize_learnable", zero_point)
-    _core.refuse_kind(zero_point, "zero_point")  # before PyTorch rounds it
     if not isinstance(grad_factor, (int, float)):  # the forward pass would not notice
         raise TypeError(f"grad_factor = {grad_factor!r} is not a real number")
     scale, zero_point = _as_tensors(*tensors, scope_, _tensor("fake_quantize_learnable", x).dtype, x.device)

@@ -265,6 +265,7 @@ def fake_quantize_backward(
 
 def _codes(zero_point: Tensor, quant_min: int, quant_max: int) -> Tensor:
     """A zero point that is learnt, as the code that both passes use."""
+    _numpy_core.refuse_kind(zero_point, "zero_point")  # before PyTorch rounds it, or cannot
     return zero_point.detach().round().clamp(quant_min, quant_max).to(torch.int32)
 
 

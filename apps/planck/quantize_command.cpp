@@ -7,6 +7,7 @@
 #include "failure.hpp"
 #include "folder.hpp"
 #include "report.hpp"
+#include "report_text.hpp"
 #include "selection.hpp"
 #include "table.hpp"
 #include "writer.hpp"
@@ -96,6 +97,7 @@ std::string instruction_set() {
 
 Report report_of(const Summary& run) {
   Report report;
+  report.name = model_name(run.options.inputs.front());
   report.input = run.checkpoint.title;
   report.output = run.options.output;
   report.version = version_text();

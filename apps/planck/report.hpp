@@ -45,6 +45,7 @@ struct ReportTotals {
 };
 
 struct Report {
+  std::string name;   ///< of the model, the page's title; the input if empty
   std::string input;  ///< the checkpoint, as the user named it
   std::string output;
   std::string version;  ///< of Planck

@@ -1,5 +1,8 @@
 // Plots as inline SVG: an axis with round ticks, and for each tensor a slot of equal width. Colours are classes of the
 // page's style sheet, so that light and dark need one drawing.
+//
+// The picture is stretched to whatever width there is. So that this distorts nothing, dots are lines without length
+// whose round ends have a width in pixels of the screen, and labels are HTML beside the picture.
 #include "report_plots.hpp"
 
 #include <algorithm>
@@ -12,12 +15,11 @@
 namespace planck::cli {
 namespace {
 
-constexpr double kWidth = 600;
-constexpr double kHeight = 230;
-constexpr double kLeft = 58;
-constexpr double kRight = 8;
-constexpr double kTop = 12;
-constexpr double kBottom = 24;
+constexpr double kWidth = 1000;
+constexpr double kHeight = 200;
+constexpr double kBorder = 8;  ///< above and below the axis, so that dots at its ends are whole
+/// Narrower slots leave no room beside a mark: marks then touch, instead of gaps that come and go with the pixels.
+constexpr double kNarrowSlot = 8;
 
 /// One decimal is finer than a pixel.
 std::string pixels(double value) {
@@ -62,21 +64,26 @@ class Axis {
 
   /// The height of a value; one that has no place lies on the border.
   double y(double value) const {
-    if (!has_place(value)) return value > 0 ? kTop : kHeight - kBottom;
+    if (!has_place(value)) return value > 0 ? kBorder : kHeight - kBorder;
     return y_of_place(place(value));
   }
 
-  std::string ticks() const {
+  std::string lines() const {
     std::string svg;
     for (const double at : ticks_) {
-      const std::string y = pixels(y_of_place(at));
-      svg += "<line class=\"" + std::string(at == 0 && !log_ ? "zero" : "grid") + "\" x1=\"" + pixels(kLeft) +
-             "\" x2=\"" + pixels(kWidth - kRight);
-      svg.append("\" y1=\"").append(y).append("\" y2=\"").append(y).append("\"/>");
-      svg += R"(<text class="tick" text-anchor="end" dy=".35em" x=")" + pixels(kLeft - 7) + "\" y=\"" + y + "\">" +
-             (log_ ? short_number(std::pow(10, at)) : short_number(at)) + "</text>";
+      svg += "<path class=\"" + std::string(at == 0 && !log_ ? "zero" : "grid") + "\" d=\"M0 " +
+             pixels(y_of_place(at)) + "h" + pixels(kWidth) + "\"/>";
     }
     return svg;
+  }
+
+  std::string labels() const {
+    std::string html;
+    for (const double at : ticks_) {
+      html += "<span class=\"tick\" style=\"top:" + pixels(100 * y_of_place(at) / kHeight) + "%\">" +
+              short_number(log_ ? std::pow(10, at) : at) + "</span>";
+    }
+    return html;
   }
 
  private:
@@ -84,7 +91,7 @@ class Axis {
 
   double y_of_place(double place) const {
     const double share = (place - ticks_.front()) / (ticks_.back() - ticks_.front());
-    return kHeight - kBottom - share * (kHeight - kBottom - kTop);
+    return kHeight - kBorder - share * (kHeight - 2 * kBorder);
   }
 
   /// About five, at multiples of 1, 2 or 5 times a power of ten; the outer ones hold all values.
@@ -118,9 +125,18 @@ class Axis {
   std::vector<double> ticks_;
 };
 
-std::string dot(const char* kind, bool hollow, double x, double y, double radius) {
-  return "<circle class=\"" + std::string(kind) + (hollow ? " hollow" : "") + "\" cx=\"" + pixels(x) + "\" cy=\"" +
-         pixels(y) + "\" r=\"" + pixels(radius) + "\"/>";
+std::string dot(const char* colour, bool hollow, double x, double y) {
+  const std::string at = "\" d=\"M" + pixels(x) + " " + pixels(y) + "h.01\"/>";
+  return "<path class=\"dot " + std::string(colour) + at + (hollow ? "<path class=\"hole" + at : "");
+}
+
+/// A rectangle over the slot, or over a part of it around its middle. Its edges are rounded, not its width, so that
+/// neighbours that touch still do.
+std::string box(const char* kind, double x, double width, double top, double height) {
+  const auto rounded = [](double value) { return std::round(value * 10) / 10; };
+  const double left = rounded(x - width / 2);
+  return "<rect class=\"" + std::string(kind) + "\" x=\"" + pixels(left) + "\" y=\"" + pixels(top) + "\" width=\"" +
+         pixels(rounded(x + width / 2) - left) + "\" height=\"" + pixels(height) + "\"/>";
 }
 
 /// One tensor's line and dots, inside a link to its row.
@@ -128,68 +144,84 @@ std::string mark_svg(const Plot& plot, const Axis& axis, const PlotMark& mark, d
   if (std::isnan(mark.low) || std::isnan(mark.high)) return {};
   const double low = axis.y(mark.low);
   const double high = axis.y(mark.high);
-  const double radius = std::clamp(slot * 0.35, 1.0, 4.0);
-  const std::string center = pixels(x);
+  const bool narrow = slot < kNarrowSlot;
   std::string svg = "<a href=\"#t" + std::to_string(mark.row) + "\"><title>" + mark.label + "</title>";
   // A wide invisible stripe makes thin marks easy to point at.
-  svg += R"(<rect class="hit" x=")" + pixels(x - slot / 2) + "\" y=\"" + pixels(kTop) + "\" width=\"" + pixels(slot) +
-         "\" height=\"" + pixels(kHeight - kTop - kBottom) + "\"/>";
-  if (plot.dots) {
-    const bool two = mark.low != mark.high;
-    if (two) {
-      svg += R"(<line class="join" x1=")" + center + "\" x2=\"" + center + "\" y1=\"" + pixels(low) + "\" y2=\"" +
-             pixels(high) + "\"/>" + dot("low", !axis.has_place(mark.low), x, low, radius);
-    }
-    svg += dot(two ? "high" : "low", !axis.has_place(mark.high), x, high, radius);
-  } else {
-    const double width = std::clamp(slot * 0.6, 0.8, 10.0);
+  svg += box("hit", x, slot, 0, kHeight);
+  if (plot.drawn == PlotMarks::Bars) {
     // At least 2 high: tensors with a single scale are to be seen, too.
     const double height = std::max(low - high, 2.0);
-    svg += R"(<rect class="bar" rx=")" + pixels(std::min(width, height) / 4) + "\" x=\"" + pixels(x - width / 2) +
-           "\" y=\"" + pixels((low + high - height) / 2) + "\" width=\"" + pixels(width) + "\" height=\"" +
-           pixels(height) + "\"/>";
+    svg += box("bar", x, narrow ? slot : std::min(slot * 0.6, 24.0), (low + high - height) / 2, height);
+  } else if (mark.low == mark.high) {
+    svg += dot("one", !axis.has_place(mark.low), x, low);
+  } else {
+    svg += narrow ? box("span", x, slot, high, low - high)
+                  : "<path class=\"join\" d=\"M" + pixels(x) + " " + pixels(low) + "V" + pixels(high) + "\"/>";
+    svg += dot("one", !axis.has_place(mark.low), x, low) + dot("two", !axis.has_place(mark.high), x, high);
   }
   return svg + "</a>";
 }
 
-/// Neighbours merged until there are at most as many marks as pixels.
-std::vector<PlotMark> merged(const std::vector<PlotMark>& marks) {
+/// How many neighbours share a mark, so that there are at most as many marks as pixels.
+std::size_t tensors_of_mark(const Plot& plot) {
   constexpr std::size_t kMost = 500;
-  const std::size_t each = (marks.size() + kMost - 1) / kMost;
-  if (each <= 1) return marks;
+  return std::max<std::size_t>(1, (plot.marks.size() + kMost - 1) / kMost);
+}
+
+std::vector<PlotMark> merged(const Plot& plot, std::size_t each) {
   std::vector<PlotMark> result;
-  for (std::size_t i = 0; i < marks.size(); ++i) {
+  for (std::size_t i = 0; i < plot.marks.size(); ++i) {
+    const PlotMark& next = plot.marks[i];
     if (i % each == 0) {
-      result.push_back(marks[i]);
+      result.push_back(next);
       continue;
     }
     // fmin and fmax pass over NaN.
     PlotMark& mark = result.back();
-    mark.low = std::fmin(mark.low, marks[i].low);
-    mark.high = std::fmax(mark.high, marks[i].high);
-    if (i % each == each - 1 || i + 1 == marks.size()) mark.label += "\n… " + marks[i].label;
+    mark.low = plot.drawn == PlotMarks::Worst ? std::fmax(mark.low, next.low) : std::fmin(mark.low, next.low);
+    mark.high = std::fmax(mark.high, next.high);
+    if (i % each == each - 1 || i + 1 == plot.marks.size()) mark.label += "\n… " + next.label;
   }
   return result;
+}
+
+std::string legend_html(const Plot& plot, const Axis& axis, const std::vector<PlotMark>& marks, std::size_t each) {
+  std::string html = "<div class=\"legend\">";
+  const auto add = [&](const char* key, const std::string& text) {
+    if (!text.empty()) html += "<span><i class=\"key " + std::string(key) + "\"></i>" + text + "</span>";
+  };
+  const PlotLegend& legend = each > 1 ? plot.neighbours : plot.each;
+  const bool bars = plot.drawn == PlotMarks::Bars;
+  add(bars ? "bar" : "one round", legend.one);
+  add("two round", legend.two);
+  const bool beyond = !bars && std::any_of(marks.begin(), marks.end(), [&](const PlotMark& mark) {
+    return (!axis.has_place(mark.low) || !axis.has_place(mark.high)) && !std::isnan(mark.low) && !std::isnan(mark.high);
+  });
+  if (beyond) add("round beyond", plot.axis == PlotAxis::Log ? "hollow: 0 or ∞" : "hollow: beyond the axis");
+  if (each > 1) html += "<span>a mark for every " + tensor_count(each) + "</span>";
+  return html + "</div>\n";
 }
 
 }  // namespace
 
 std::string plot_html(const Plot& plot) {
   const Axis axis(plot);
-  const std::vector<PlotMark> marks = merged(plot.marks);
-  const auto count = static_cast<double>(marks.size());
-  const double slot = (kWidth - kLeft - kRight) / std::max(count, 1.0);
-  std::string html = "<figure><figcaption><b>" + plot.title + "</b> " + plot.note + "</figcaption>\n";
-  html += "<svg viewBox=\"0 0 " + pixels(kWidth) + ' ' + pixels(kHeight) + R"(" role="img" aria-label=")" + plot.title +
-          "\">" + axis.ticks() + "\n";
+  const std::size_t each = tensors_of_mark(plot);
+  const std::vector<PlotMark> marks = merged(plot, each);
+  const double slot = kWidth / std::max(static_cast<double>(marks.size()), 1.0);
+  std::string html = "<figure class=\"" + plot.kind + "\"><figcaption><b>" + plot.title + "</b> " + plot.note +
+                     "</figcaption>\n" + legend_html(plot, axis, marks, each);
+  html += "<div class=\"plot\"><div class=\"axis\">" + axis.labels() + "</div><svg viewBox=\"0 0 " + pixels(kWidth) +
+          ' ' + pixels(kHeight) + R"(" preserveAspectRatio="none" style="--marks:)" + std::to_string(marks.size()) +
+          R"(" role="img" aria-label=")" + plot.title + "\">" + axis.lines() + "\n";
   for (std::size_t i = 0; i < marks.size(); ++i) {
-    html += mark_svg(plot, axis, marks[i], kLeft + slot * (static_cast<double>(i) + 0.5), slot) + "\n";
+    html += mark_svg(plot, axis, marks[i], slot * (static_cast<double>(i) + 0.5), slot) + "\n";
   }
-  const std::string bottom = pixels(kHeight - 5);
-  html += R"(<text class="tick" x=")" + pixels(kLeft) + "\" y=\"" + bottom + "\">first tensor</text>";
-  html += R"(<text class="tick" text-anchor="end" x=")" + pixels(kWidth - kRight) + "\" y=\"" + bottom + "\">last of " +
-          std::to_string(plot.marks.size()) + "</text></svg></figure>\n";
-  return html;
+  const std::size_t count = plot.marks.size();
+  html += "</svg>\n<div class=\"ends\"><span class=\"tick\">" +
+          (count == 1 ? "one tensor</span>"
+                      : "first tensor</span><span class=\"tick\">last of " + std::to_string(count) + "</span>");
+  return html + "</div></div></figure>\n";
 }
 
 }  // namespace planck::cli

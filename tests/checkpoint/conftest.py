@@ -34,9 +34,10 @@ def build_dir(request):
 def planck(build_dir):
     """planck("quantize", folder, "-o", out) runs the program and gives what it says with --json."""
 
-    def run(*arguments, **environment):
+    def run(*arguments, cwd=None, **environment):
         command = [build_dir / "apps" / "planck", *arguments, "--json"]
-        done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+        environment = {**os.environ, **environment}
+        done = subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

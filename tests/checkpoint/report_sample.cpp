@@ -1,6 +1,8 @@
 // Writes reports for the test in Chromium: report_sample FOLDER. `usual.html` is made up like that of a small model;
 // `hostile.html` has names that try to be markup, script or invisible, and numbers that are none; `empty.html` has
-// nothing; `large.html` has as many tensors as the largest checkpoints.
+// nothing; `one.html`, `three.html`, `many.html` and `large.html` have that many tensors, the last as many as the
+// largest checkpoints; `three.html` also became larger, and `long.html` has names and paths that are too long for any
+// screen.
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -12,8 +14,9 @@ namespace {
 
 using namespace planck::cli;
 
-Report settings_of(const char* input) {
+Report settings_of(const char* name, const char* input) {
   Report report;
+  report.name = name;
   report.input = input;
   report.output = "out";
   report.version = "0.0.0";
@@ -46,7 +49,7 @@ ReportTensor copied(const std::string& name, std::vector<std::int64_t> shape, co
 }
 
 Report usual(int layers) {
-  Report report = settings_of("all-MiniLM-L6-v2/model.safetensors");
+  Report report = settings_of("all-MiniLM-L6-v2", "models/all-MiniLM-L6-v2/model.safetensors");
   report.tensors.push_back(copied("embeddings.word_embeddings.weight", {30522, 384}, "embedding"));
   for (int layer = 0; layer < layers; ++layer) {
     const std::string at = "encoder.layer." + std::to_string(layer) + '.';
@@ -64,8 +67,39 @@ Report usual(int layers) {
   return report;
 }
 
+Report some(int count) {
+  Report report = settings_of("some", "some.safetensors");
+  for (int i = 0; i < count; ++i) {
+    const double wobble = std::fabs(std::sin(1.7 * i)) * (0.4 + 0.6 * i / count);
+    report.tensors.push_back(linear("layers." + std::to_string(i) + ".weight", 16, 64, wobble));
+  }
+  return report;
+}
+
+Report larger() {
+  Report report = some(3);
+  report.totals.file_bytes_after = 137 * report.totals.file_bytes_before / 100;
+  return report;
+}
+
+Report long_names() {
+  const std::string words = "a_word_of_the_name_that_has_no_dot_at_all_and_does_not_end_where_a_line_does";
+  Report report =
+      settings_of("DeepSeek-R1-Distill-Llama-70B-instruct-merged-with-something-else-v2.1-final-checkpoint-12000",
+                  "/mnt/a/very/long/path/to/the/models/of/the/team/that/nobody/wants/to/read/in/a/title/");
+  report.input += report.name + "/" + words + ".safetensors";
+  const std::string layer = "base_model.model.model.language_model.decoder.layers.";
+  for (int i = 0; i < 12; ++i) {
+    const std::string at = layer + std::to_string(i);
+    report.tensors.push_back(linear(at + ".self_attn.q_proj.lora_magnitude_vector.default.weight", 64, 64, 0.5));
+    report.tensors.push_back(linear(at + ".mlp." + words + ".weight", 64, 64, 0.1 * i));
+    report.tensors.push_back(copied(at + ".norm.weight", {64}, "GPT-2's Conv1D, which is stored transposed"));
+  }
+  return report;
+}
+
 Report hostile() {
-  Report report = settings_of("</title><script>document.title='owned'</script>");
+  Report report = settings_of("</title><script>document.title='owned'</script>", "<b>\"><img src=x>");
   report.settings.emplace_back("<b>name</b>", "\"><img src=x onerror=\"document.title='owned'\">");
   for (const std::string& name : {
            std::string("<script>document.title='owned'</script>"),
@@ -106,6 +140,8 @@ int main(int argc, char** argv) {
     return file.flush().good();
   };
   const bool written = write("usual.html", usual(6)) && write("hostile.html", hostile()) &&
-                       write("empty.html", settings_of("nothing.safetensors")) && write("large.html", usual(1000));
+                       write("empty.html", settings_of("nothing", "nothing.safetensors")) &&
+                       write("one.html", some(1)) && write("three.html", larger()) && write("many.html", some(300)) &&
+                       write("large.html", usual(1000)) && write("long.html", long_names());
   return written ? 0 : 1;
 }

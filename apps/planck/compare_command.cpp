@@ -2,6 +2,7 @@
 //
 // Exit code 5 if anything could be wrong: a tensor that only one side has, another shape or kind, NaN or infinities
 // that the other side does not have at the same place, or a limit that was not kept.
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -112,13 +113,22 @@ std::string json_of(const Comparison& each) {
 /// A limit holds only if the number is known to keep it: NaN does not.
 void apply_limits(const CompareOptions& options, Comparison& each) {
   if (!each.measured || !each.verdict.empty() || each.sums.count == 0) return;
-  if (options.min_snr && !(each.sums.snr_db() >= *options.min_snr)) each.verdict = "SNR below --min-snr";
-  if (options.max_error && !(each.sums.max_error <= *options.max_error)) each.verdict = "error above --max-error";
+  if (options.min_snr && !(each.sums.snr_db() >= *options.min_snr)) {
+    each.verdict = text("SNR below ", number_text(*options.min_snr), " dB");
+  }
+  if (options.max_error && !(each.sums.max_error <= *options.max_error)) {
+    each.verdict = text("error above ", number_text(*options.max_error));
+  }
 }
 
 }  // namespace
 
 void compare_command(const CompareOptions& options) {
+  const auto check = [](const char* name, const std::optional<double>& limit) {
+    if (limit && std::isnan(*limit)) throw Failure(ExitCode::Usage, text(name, " is NaN, which nothing can keep"));
+  };
+  check("--min-snr", options.min_snr);
+  check("--max-error", options.max_error);
   const Checkpoint a = open_checkpoint({options.a});
   const Checkpoint b = open_checkpoint({options.b});
   const std::vector<StoredTensor> a_tensors = stored_tensors(a);

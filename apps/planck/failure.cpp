@@ -29,6 +29,10 @@ std::string printable(std::string_view name, std::size_t limit) {
   return out;
 }
 
-std::string in_quotes(std::string_view name) { return text('"', printable(name), '"'); }
+std::string in_quotes(std::string_view name) {
+  std::string out = "\"";
+  for (const char c : printable(name)) out += c == '"' ? "\\x22" : std::string(1, c);
+  return out + '"';
+}
 
 }  // namespace planck::cli

@@ -41,7 +41,8 @@ std::string text(const Parts&... parts) {
 /// As it is, but what would not be seen (`is_hidden`) as \xNN, \uNNNN or \UNNNNNNNN, and what is no UTF-8 as \xNN; cut
 /// after `limit` bytes.
 std::string printable(std::string_view name, std::size_t limit = 200);
-/// The same between quotation marks.
+/// The same between quotation marks, with none inside: Python's functions pass over what is quoted when they put their
+/// words in place of options.
 std::string in_quotes(std::string_view name);
 
 }  // namespace planck::cli

@@ -70,7 +70,7 @@ std::string cards(const Report& report, const Sums& sums) {
                                                            short_number(totals.max_error));
   html += card(fixed_number(totals.seconds, 2) + " s", byte_size(before / totals.seconds) + "/s read");
   if (sums.worst != nullptr) {
-    const std::size_t row = static_cast<std::size_t>(sums.worst - report.tensors.data());
+    const auto row = static_cast<std::size_t>(sums.worst - report.tensors.data());
     html +=
         card(fixed_number(sums.worst->snr_db, 1) + " dB", "the worst tensor: <a href=\"#t" + std::to_string(row) +
                                                               "\"" + whole_name(sums.worst->name, kCardName) + "</a>");

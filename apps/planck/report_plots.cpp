@@ -80,7 +80,7 @@ class Axis {
   std::string labels() const {
     std::string html;
     for (const double at : ticks_) {
-      html += "<span class=\"tick\" style=\"top:" + pixels(100 * y_of_place(at) / kHeight) + "%\">" +
+      html += R"(<span class="tick" style="top:)" + pixels(100 * y_of_place(at) / kHeight) + "%\">" +
               short_number(log_ ? std::pow(10, at) : at) + "</span>";
     }
     return html;
@@ -156,7 +156,7 @@ std::string mark_svg(const Plot& plot, const Axis& axis, const PlotMark& mark, d
     svg += dot("one", !axis.has_place(mark.low), x, low);
   } else {
     svg += narrow ? box("span", x, slot, high, low - high)
-                  : "<path class=\"join\" d=\"M" + pixels(x) + " " + pixels(low) + "V" + pixels(high) + "\"/>";
+                  : R"(<path class="join" d="M)" + pixels(x) + " " + pixels(low) + "V" + pixels(high) + "\"/>";
     svg += dot("one", !axis.has_place(mark.low), x, low) + dot("two", !axis.has_place(mark.high), x, high);
   }
   return svg + "</a>";
@@ -211,7 +211,7 @@ std::string plot_html(const Plot& plot) {
   const double slot = kWidth / std::max(static_cast<double>(marks.size()), 1.0);
   std::string html = "<figure class=\"" + plot.kind + "\"><figcaption><b>" + plot.title + "</b> " + plot.note +
                      "</figcaption>\n" + legend_html(plot, axis, marks, each);
-  html += "<div class=\"plot\"><div class=\"axis\">" + axis.labels() + "</div><svg viewBox=\"0 0 " + pixels(kWidth) +
+  html += R"(<div class="plot"><div class="axis">)" + axis.labels() + "</div><svg viewBox=\"0 0 " + pixels(kWidth) +
           ' ' + pixels(kHeight) + R"(" preserveAspectRatio="none" style="--marks:)" + std::to_string(marks.size()) +
           R"(" role="img" aria-label=")" + plot.title + "\">" + axis.lines() + "\n";
   for (std::size_t i = 0; i < marks.size(); ++i) {

@@ -216,7 +216,7 @@ std::string byte_size(double bytes) {
 }
 
 std::string size_change(double before, double after) {
-  const std::string from = "from " + byte_size(before);
+  std::string from = "from " + byte_size(before);
   if (before <= 0 || after <= 0) return from;
   const std::string times = fixed_number(std::max(before, after) / std::min(before, after), 2);
   if (times == "1.00") return from + ", about the same size";

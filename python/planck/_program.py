@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from planck._spelling import _in_python
+
 _PROGRAM = Path(__file__).parent / "bin" / "planck"
 _MISSING = (
     "this planck was built without the program `planck`, which needs CLI11, nlohmann-json and RE2 "
@@ -19,6 +21,7 @@ _CANNOT_READ_OR_WRITE = 1
 _USAGE, _BROKEN_FILE, _REFUSED = 2, 3, 4
 _DIFFERS = 5  # of compare, which says in what
 _WARNING = "planck: warning: "
+_TEXTS = {"problem", "reason"}  # of a tensor; everything else in a result is a name or a number
 
 
 def _program() -> str:
@@ -40,13 +43,19 @@ def _run(command: str, arguments: Sequence[str]) -> dict[str, Any]:
     )
     if done.returncode not in (0, _DIFFERS):
         message = done.stderr.strip().removeprefix("planck: ") or f"planck {command} ended with code {done.returncode}"
+        message = _in_python(message)
         if done.returncode == _CANNOT_READ_OR_WRITE:
             raise OSError(message)
         raise (ValueError if done.returncode in (_USAGE, _BROKEN_FILE, _REFUSED) else RuntimeError)(message)
     for line in done.stderr.splitlines():
         if line.startswith(_WARNING):
-            warnings.warn(line.removeprefix(_WARNING), stacklevel=3)
-    return json.loads(done.stdout)
+            warnings.warn(_in_python(line.removeprefix(_WARNING)), stacklevel=3)
+    result = json.loads(done.stdout)
+    tensors = result["tensors"]
+    for tensor in tensors if isinstance(tensors, list) else []:  # dequantize only counts them
+        for name in _TEXTS & tensor.keys():
+            tensor[name] = _in_python(tensor[name])
+    return result
 
 
 def _main() -> NoReturn:

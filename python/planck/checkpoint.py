@@ -2,10 +2,11 @@
 
 Files are safetensors: one file, a sharded checkpoint's index, or a folder of them. Each function runs the program that
 lies in the package, waits for it, and gives what it says as a dictionary, the same that `planck … --json` prints.
+Texts speak of the arguments (`force=True`), not of the program's options.
 
-They raise ValueError for arguments that make no sense and for files that are broken or cannot be quantised as asked, OSError
-where reading or writing failed, and NotImplementedError in a package built without the program. Outputs are written whole
-or not at all.
+They raise ValueError for arguments that make no sense and for files that are broken or cannot be quantised as asked,
+OSError where reading or writing failed, and NotImplementedError in a package built without the program. Outputs are
+written whole or not at all.
 
 >>> import json, pathlib, struct, tempfile, planck.checkpoint
 >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -21,10 +22,12 @@ or not at all.
 [(-2, 127)]
 >>> 60 < planck.checkpoint.compare(model, folder / "int8")["snr_db"] < 80
 True
+>>> planck.checkpoint.compare(model, folder / "int8", min_snr=90)["ok"]
+False
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias, Union
 
 from planck._program import _run
@@ -52,14 +55,14 @@ def _options(**values: Any) -> list[str]:
         if value is True:
             arguments.append(option)
             continue
-        for text in [value] if isinstance(value, (str, os.PathLike, int, float)) else value:
+        for text in value if isinstance(value, Iterable) and not isinstance(value, str) else [value]:
             arguments.append(f"{option}={os.fspath(text) if isinstance(text, os.PathLike) else text}")
     return arguments
 
 
 def quantize(
     inputs: _Paths,
-    output: _Path,
+    output: _Path | None = None,
     *,
     scope: Literal["channel", "group", "tensor", "token"] = "channel",
     group_size: int | None = None,
@@ -79,9 +82,10 @@ def quantize(
 ) -> dict[str, Any]:
     """Quantises the linear layers of a checkpoint and copies everything else byte for byte.
 
-    `include` and `exclude` are regular expressions (RE2's) on names, `embeddings` adds the embeddings, `min_size` leaves smaller
-    tensors alone, `report` is an HTML page to write, `dry_run` writes nothing, `force` overwrites,
-    `copy_all` also copies other weights and dot files of a folder (the result lists what is left out). None means the
+    `output` is a folder, or for one file a name that ends in .safetensors; only with `dry_run` it may be left out.
+    `include` and `exclude` are regular expressions (RE2's) on names, `embeddings` adds the embeddings, `min_size` leaves
+    smaller tensors alone, `report` is an HTML page to write, `dry_run` writes nothing, `force` overwrites, `copy_all`
+    also copies other weights and dot files of a folder (the result lists what is left out). None means the
     program's default. docs/cli.md has the rest.
     """
     options = _options(
@@ -121,10 +125,25 @@ def inspect(inputs: _Paths, *, header_only: bool = False, threads: int | None = 
     return _run("inspect", [*_paths(inputs), *_options(header_only=header_only, threads=threads)])
 
 
-def compare(a: _Path, b: _Path, *, threads: int | None = None) -> dict[str, Any]:
+def compare(
+    a: _Path,
+    b: _Path,
+    *,
+    min_snr: float | None = None,
+    max_error: float | None = None,
+    threads: int | None = None,
+) -> dict[str, Any]:
     """How far the tensors of `b` are from those of `a`: largest and mean error, signal-to-noise ratio, cosine.
 
     Codes are restored first, so that a checkpoint can be compared with its quantised form. Totals are those of tensors
     that both have in floats.
+
+    A difference is a result, not an exception: `result["ok"]` is False if there is any tensor that one side lacks, that
+    differs in shape or kind, whose NaN and infinities differ, or whose signal-to-noise ratio is below `min_snr` dB or
+    largest error above `max_error`. `result["problems"]` counts them, and each has its `"problem"` as a text:
+
+        result = planck.checkpoint.compare("model", "int8", min_snr=35)
+        assert result["ok"], [tensor for tensor in result["tensors"] if not tensor["ok"]]
     """
-    return _run("compare", [*_paths([a, b]), *_options(threads=threads)])
+    options = _options(min_snr=min_snr, max_error=max_error, threads=threads)
+    return _run("compare", [*_paths([a, b]), *options])

@@ -43,7 +43,8 @@ planck.quantize(x, 0.5, dtype=np.int8)
 planck.quantize(x, [0.5, 0.5], dtype="s8", axis=0)
 planck.set_num_threads(2)
 planck.checkpoint.quantize("model", "int8", scope="group", group_size=32, exclude=["lm_head"], report=Path("a.html"))
-planck.checkpoint.compare("model", Path("int8"))["snr_db"]
+planck.checkpoint.quantize("model", dry_run=True)
+planck.checkpoint.compare("model", Path("int8"), min_snr=35, max_error=0.1)["snr_db"]
 """
 MISTAKES = [
     'planck.cumsum(x, axis="0")',
@@ -52,7 +53,8 @@ MISTAKES = [
     'planck.cummax(x, ties="any")',
     'planck.dynamic_quantize(x, mode="both")',
     "planck.set_num_threads(None)",
-    'planck.checkpoint.quantize("model")',
+    'planck.checkpoint.dequantize("model")',
+    'planck.checkpoint.compare("model", "int8", min_snr="35")',
     'planck.checkpoint.quantize("model", "int8", scope="row")',
     'planck.checkpoint.inspect("model", force=True)',
 ]

@@ -8,37 +8,10 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "unicode.hpp"
+
 namespace planck::cli {
 namespace {
-
-struct Decoded {
-  char32_t character = 0;
-  std::size_t bytes = 0;  ///< 0 if it is no UTF-8
-};
-
-/// The character at the front, by the rules of Unicode's table 3-7: no overlong forms, no surrogates.
-Decoded decode(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return {first, 1};
-  const std::size_t length = first >= 0xC2 && first < 0xE0 ? 2 : first >= 0xE0 && first < 0xF0 ? 3 : 4;
-  if (first < 0xC2 || first > 0xF4 || text.size() < length) return {};
-  char32_t character = first & (0x7FU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80U) return {};
-    character = character << 6U | (byte(i) & 0x3FU);
-  }
-  constexpr std::array<char32_t, 5> kSmallest{0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = character >= 0xD800 && character < 0xE000;
-  if (character < kSmallest[length] || character > 0x10FFFF || surrogate) return {};
-  return {character, length};
-}
-
-/// Characters that show nothing, break the line or change the direction of what follows.
-bool is_invisible(char32_t c) {
-  return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0xAD || (c >= 0x200B && c <= 0x200F) ||
-         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF;
-}
 
 template <class... Args>
 std::string printed(const char* format, Args... args) {
@@ -66,13 +39,12 @@ std::string with_minus(std::string digits) {
 std::vector<std::string> html_characters(std::string_view text) {
   std::vector<std::string> result;
   while (!text.empty()) {
-    const Decoded decoded = decode(text);
-    const std::string_view bytes = text.substr(0, decoded.bytes);
-    text.remove_prefix(decoded.bytes == 0 ? 1 : decoded.bytes);
-    if (decoded.bytes == 0) {
+    const std::string_view bytes = text.substr(0, utf8_length(text));
+    text.remove_prefix(bytes.empty() ? 1 : bytes.size());
+    if (bytes.empty()) {
       result.emplace_back("\uFFFD");
-    } else if (is_invisible(decoded.character)) {
-      result.push_back(printed("\\u%04x", static_cast<unsigned>(decoded.character)));
+    } else if (const char32_t code = utf8_code(bytes); is_hidden(code)) {
+      result.push_back(printed("\\u%04x", static_cast<unsigned>(code)));
     } else if (bytes == "&") {
       result.emplace_back("&amp;");
     } else if (bytes == "<") {

@@ -406,7 +406,7 @@ def test_the_name_of_a_model(planck, tmp_path):
         "../Llama-3/.": "Llama-3",
     }
     page = tmp_path / "report.html"
-    for place, name in named.items():
-        options = ["--format", "plain", "--force", "--report", page]
-        planck("quantize", place, "-o", tmp_path / "int8", *options, cwd=llama)
+    for number, (place, name) in enumerate(named.items()):
+        options = ["-o", tmp_path / f"int8-{number}", "--format", "plain", "--force", "--report", page]
+        planck("quantize", place, *options, cwd=llama)
         assert f"<title>{name} quantised</title>" in page.read_text(), place

@@ -43,6 +43,16 @@ nb::object numpy_array(nb::handle object) {
         std::string(name).append(" has dtype ").append(dtype).append(", but must have ").append(python_name(wanted)));
 }
 
+/// Not int4 and its kin, whose bits may lie in any way, nor codes of quantised tensors.
+bool is_torch_integer(std::string_view dtype) {
+  for (const std::string_view width : {"8", "16", "32", "64"}) {
+    for (const std::string_view kind : {"torch.int", "torch.uint"}) {
+      if (dtype.starts_with(kind) && dtype.substr(kind.size()) == width) return true;
+    }
+  }
+  return false;
+}
+
 /// An output that the caller brought.
 Array callers_output(nb::handle out, const char* name, ElementKind element) {
   std::optional<Array> array;
@@ -249,9 +259,9 @@ Array read_zero_points(nb::handle object) {
   const bool integers =
       nb::hasattr(source, "__array_interface__")
           ? std::string_view("iu").find(text_of(source.attr("dtype").attr("kind"))) != std::string::npos
-          : dtype.find("int") != std::string::npos;
+          : is_torch_integer(dtype);
   if (!integers) {
-    raise(PyExc_TypeError, "zero_point has dtype " + dtype + "; zero points are integers");
+    raise(PyExc_TypeError, "zero_point has dtype " + dtype + "; zero points are integers of 8 to 64 bits");
   }
   // Nobody waits for a device to see whether they fit.
   if (CallDevice::get() != CallDevice::kCpu && torch != nullptr && torch->is_tensor(source)) {

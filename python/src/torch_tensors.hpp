@@ -48,21 +48,15 @@ class Torch {
     return seen(object, name);
   }
 
-  /// The view of a tensor of which nothing needs to be asked.
+  /// The view of a tensor of which nothing needs to be asked but whether its elements are bytes.
   Array seen(nb::handle object, const char* name) const {
-    if (api_ == nullptr) {
-      refuse_kind(object, name);
-      // DLPack asks for a tensor that needs no gradient, whatever the mode.
-      Array array = see_dlpack(object.attr("detach")(), name, Maker::Torch);
-      array.object = nb::borrow(object);
-      return array;
+    Array array = seen_through_dlpack(object, name);
+    // DLPack says int8 or uint8 for int1 to int7 and uint1 to uint7, whose bits may lie in any way.
+    const ElementKind element = array.element();
+    if (element == ElementKind::S8 || element == ElementKind::U8) {
+      const nb::object dtype = object.attr(nb::handle(dtype_));
+      if (!dtype.equal(nb::handle(element == ElementKind::S8 ? int8_ : uint8_))) raise_dtype(name, text_of(dtype));
     }
-    dlpack::Tensor tensor{};
-    const bool failed = api_->tensor_from_object(object.ptr(), &tensor) != 0;
-    if (failed) PyErr_Clear();
-    Array array{nb::borrow(object), {}, Maker::Torch, true};
-    if (!failed) array.view = view_of(tensor, name, Maker::Torch, object);
-    if (failed || (array.view.data == nullptr && has_elements(array.view))) raise_no_memory(object, name);
     return array;
   }
 
@@ -141,6 +135,9 @@ class Torch {
     increment_version_ = nb::object(module.attr("autograd").attr("graph").attr("increment_version")).release().ptr();
     requires_grad_ = interned("requires_grad");
     is_neg_ = interned("is_neg");
+    dtype_ = interned("dtype");
+    int8_ = nb::object(module.attr("int8")).release().ptr();
+    uint8_ = nb::object(module.attr("uint8")).release().ptr();
     module_ = module.release().ptr();
     if (nb::hasattr(tensor_type_, "__dlpack_c_exchange_api__")) {
       nb::object capsule = nb::handle(tensor_type_).attr("__dlpack_c_exchange_api__");
@@ -152,6 +149,23 @@ class Torch {
     }
   }
 
+  Array seen_through_dlpack(nb::handle object, const char* name) const {
+    if (api_ == nullptr) {
+      refuse_kind(object, name);
+      // DLPack asks for a tensor that needs no gradient, whatever the mode.
+      Array array = see_dlpack(object.attr("detach")(), name, Maker::Torch);
+      array.object = nb::borrow(object);
+      return array;
+    }
+    dlpack::Tensor tensor{};
+    const bool failed = api_->tensor_from_object(object.ptr(), &tensor) != 0;
+    if (failed) PyErr_Clear();
+    Array array{nb::borrow(object), {}, Maker::Torch, true};
+    if (!failed) array.view = view_of(tensor, name, Maker::Torch, object);
+    if (failed || (array.view.data == nullptr && has_elements(array.view))) raise_no_memory(object, name);
+    return array;
+  }
+
   static bool has_elements(const AnyTensorMut& view) {
     return std::find(view.shape.begin(), view.shape.end(), 0) == view.shape.end();
   }
@@ -159,6 +173,8 @@ class Torch {
   [[noreturn]] static void raise_no_memory(nb::handle object, const char* name) {
     const std::string device = text_of(object.attr("device"));
     if (device != "cpu") raise_device(name, device);
+    const std::string dtype = text_of(object.attr("dtype"));
+    if (dtype.starts_with("torch.bits")) raise_dtype(name, dtype);
     refuse_kind(object, name);
     raise(PyExc_NotImplementedError,
           std::string(name) + " is a " + text_of(object.type().attr("__name__")) +
@@ -192,6 +208,9 @@ class Torch {
   PyObject* increment_version_;
   PyObject* requires_grad_;
   PyObject* is_neg_;
+  PyObject* dtype_;
+  PyObject* int8_;
+  PyObject* uint8_;
   const dlpack::ExchangeApi* api_ = nullptr;
 };
 

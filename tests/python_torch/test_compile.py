@@ -69,7 +69,7 @@ def test_compiled_by_inductor_equals_eager(problem):
 
 
 def test_every_function_is_compiled_here():
-    functions = {name for name in pt.__all__ if name[0].islower()}
+    functions = {name for name in pt.__all__ if name[0].islower()} - {"initialize"}
     assert {p.name for p in REPRESENTATIVES} == functions
 
 

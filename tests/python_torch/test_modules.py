@@ -166,16 +166,6 @@ def test_other_dtypes_pass_through(scope, dtype):
         torch.testing.assert_close(y.detach().double(), x.detach().double(), atol=0.05, rtol=0.02)
 
 
-def test_modules_can_be_cast():
-    for cast in (nn.Module.double, nn.Module.bfloat16, nn.Module.half):
-        for learnable in (False, True):
-            fake = cast(pt.FakeQuantize(learnable=learnable))
-            dtype = fake.scale.dtype
-            x = batches(1, dtype=dtype)[0]
-            assert fake(x).dtype == dtype == fake.min_val.dtype != torch.float32
-            assert fake.zero_point.dtype == (dtype if learnable else torch.int32)
-
-
 @EACH_SCOPE
 def test_the_gradient_passes_straight_through(scope):
     """Every element of an observed batch is inside the range, so that all of dy comes back; later ones may clip."""
@@ -263,7 +253,8 @@ def test_a_range_whose_width_overflows():
 
 def test_learnable_channels_begin_with_their_first_finite_range():
     fake = pt.FakeQuantize(scope="channel", dim=0, mode="symmetric", learnable=True, shape=(2,))
-    fake(torch.tensor([[1.0, 2.0], [torch.inf, 0.01]]))
+    with pytest.raises(RuntimeError, match="no finite input"):
+        fake(torch.tensor([[1.0, 2.0], [torch.inf, 0.01]]))
     fake(torch.tensor([[5.0, 9.0], [0.02, 0.01]]))
     assert torch.allclose(fake.scale, torch.tensor([2 / 127, 0.02 / 127]))
     fake(torch.tensor([[5.0, 9.0], [0.2, 0.1]]))

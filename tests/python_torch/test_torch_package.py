@@ -25,6 +25,7 @@ NAMES = {
     "dynamic_quantize",
     "fake_quantize",
     "fake_quantize_learnable",
+    "initialize",
     "lerp",
     "linear_recurrence",
     "logcumsumexp",

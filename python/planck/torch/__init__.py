@@ -25,7 +25,7 @@ from planck.torch._functions import (
     logcumsumexp,
     quantize,
 )
-from planck.torch._modules import DynamicQuantize, FakeQuantize
+from planck.torch._modules import DynamicQuantize, FakeQuantize, initialize
 
 # PyTorch's threads, where it has OpenMP: two pools would wait for each other's turns.
 _core.set_executor("openmp")
@@ -44,6 +44,7 @@ __all__ = [
     "dynamic_quantize",
     "fake_quantize",
     "fake_quantize_learnable",
+    "initialize",
     "lerp",
     "linear_recurrence",
     "logcumsumexp",

@@ -16,6 +16,7 @@ from torch.autograd import forward_ad
 
 from planck import _core
 from planck.torch import _ops
+from planck.torch._register import public_name
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _is_compiling = torch.compiler.is_compiling
@@ -54,16 +55,21 @@ def _refuse_tangents(name: str, tensors: tuple[Any, ...]) -> None:
     """Below the registered operation tangents would silently be lost."""
     for tensor in tensors:
         if isinstance(tensor, Tensor) and forward_ad.unpack_dual(tensor).tangent is not None:
-            raise NotImplementedError(f"{_public_name(name)} has no forward-mode gradient (jvp): use reverse mode")
+            raise NotImplementedError(f"{public_name(name)} has no forward-mode gradient (jvp): use reverse mode")
 
 
-def _public_name(name: str) -> str:
-    return "planck.torch." + name.removesuffix("_backward").removesuffix("_scalar")
+def _numbers_moved(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """CPU tensors of no dimensions serve beside tensors of another device, as in torch's own functions."""
+    for tensor in tensors:
+        if isinstance(tensor, Tensor) and not tensor.is_cpu:
+            device = tensor.device
+            return tuple(t.to(device) if isinstance(t, Tensor) and t.is_cpu and t.ndim == 0 else t for t in tensors)
+    return tensors
 
 
 def _refuse_second(name: str) -> Callable[..., Any]:
     def backward(ctx: Any, *_: Any) -> Any:
-        raise RuntimeError(f"{_public_name(name)} cannot be differentiated twice")
+        raise RuntimeError(f"{public_name(name)} cannot be differentiated twice")
 
     return backward
 
@@ -113,13 +119,14 @@ class Operation:
             if not _is_compiling():
                 for tensor in tensors:
                     if tensor is not None and not isinstance(tensor, Tensor):
-                        raise TypeError(f"{_public_name(self.name)} takes tensors, not {type(tensor).__name__}")
+                        raise TypeError(f"{public_name(self.name)} takes tensors, not {type(tensor).__name__}")
                     if tensor is not None:
-                        _core.refuse_kind(tensor, f"{_public_name(self.name)}: an argument")
+                        _core.refuse_kind(tensor, f"{public_name(self.name)}: an argument")
                 if forward_ad._current_level >= 0:
                     _refuse_tangents(self.name, tensors)
-                if self.transformed is not None and _transforms_active():
-                    return self.transformed.apply(*tensors, *options)
+            tensors = _numbers_moved(tensors)
+            if self.transformed is not None and not _is_compiling() and _transforms_active():
+                return self.transformed.apply(*tensors, *options)
             return self.op(*tensors, *options)
         if not wants_gradient(tensors):
             return self.run(*tensors, *options)

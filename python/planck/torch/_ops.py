@@ -6,22 +6,16 @@ operations of their own. `_functions.py` puts the quick path of eager mode in fr
 
 # No `from __future__ import annotations`: torch 2.4 reads schemas from annotations that are types, not texts.
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
 from planck import _core as _numpy_core
+from planck.torch._register import register as _register
 
 _core = _numpy_core.for_torch
-Fake = Callable[..., Any]
-
-
-def _register(implementation: Callable[..., Any], fake: Fake) -> Any:
-    op = torch.library.custom_op(f"planck::{implementation.__name__}", implementation, mutates_args=())
-    op.register_fake(fake)
-    return op
 
 
 def _like_first(first: Tensor, *_: Any) -> Tensor:

@@ -22,7 +22,7 @@ def rng(seed):
 
 
 def compute_of(dtype):
-    """SPEC's C."""
+    """The compute type C of docs/numerics.md."""
     return np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
 
 

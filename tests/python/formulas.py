@@ -1,4 +1,4 @@
-"""SPEC's formulas in NumPy, each as (expected values, how far a result may be from them); 0 is "the very bits".
+"""The pages' formulas in NumPy, each as (expected values, how far a result may be from them); 0 is "the very bits".
 
 Scans work on arrays whose first axis is the scan's, in scan order, as long doubles. Quantisation works in the compute
 type, with scales and zero points spread to the shape of x.
@@ -105,7 +105,7 @@ def recurrence_gradient(dh, a, h, initial):
 
 
 def segments(shape, scope, axis=None, group_size=None):
-    """(for every element the flat index of its scale, the shape of the scales): SPEC's table."""
+    """(for every element the flat index of its scale, the shape of the scales): the page's table."""
     index = list(np.indices(shape))
     if scope == "tensor":
         return np.zeros(shape, np.int64), ()

@@ -1,4 +1,4 @@
-"""Drawn calls of every function of the package, each with what SPEC says about its results."""
+"""Drawn calls of every function of the package, each with what the pages say about its results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Drawn calls of the quantise family: every scope, form and dtype, each with what SPEC says about its results."""
+"""Drawn calls of the quantise family: every scope, form and dtype, each with what the pages say about its results."""
 
 import formulas as f
 import numpy as np

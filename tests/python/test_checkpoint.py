@@ -190,7 +190,7 @@ MISTAKES = [
     (dict(threads=0), "threads: Value 0 not in range"),
     (dict(include="("), 'include="("'),
     (dict(exclude=["layers", "["]), 'exclude="["'),
-    (dict(exclude="."), "planck.checkpoint.inspect"),
+    (dict(exclude="."), "dry_run=True says why"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Every function on drawn shapes, axes, dtypes and layouts: SPEC's values, and the same bits for every layout."""
+"""Every function on drawn shapes, axes, dtypes and layouts: the pages' values, and the same bits for every layout."""
 
 import functools
 

@@ -29,7 +29,7 @@ BF16_NAMES = ["bfloat16", "bf16", ml_dtypes.bfloat16, BFLOAT16, torch.bfloat16]
 
 @pytest.mark.parametrize(("written", "meant"), SCOPES)
 def test_scope(written, meant):
-    """The segments are SPEC's, for scales that are given and for scales that are found."""
+    """The segments are the page's, for scales that are given and for scales that are found."""
     flat, shape = segments(X.shape, **meant)
     scale = rng(2).uniform(0.02, 0.5, shape).astype(np.float32)
     zero_point = rng(3).integers(-9, 9, shape).astype(np.int32)

@@ -48,7 +48,7 @@ def gather(terms, scope):
 
 
 def formula(x, scale, zero_point, dy, scope, form, factor=1.0):
-    """(y, dx, d_scale, d_zero_point) as SPEC has them, in the dtype that planck computes in; the sums in f64."""
+    """(y, dx, d_scale, d_zero_point) as the page has them, in the dtype that planck computes in; the sums in f64."""
     compute = scale.dtype
     steps = spread(scale, scope)
     low, high = (q - spread(zero_point.round().clamp(*CODES), scope).to(compute) for q in CODES)

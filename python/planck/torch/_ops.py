@@ -23,7 +23,7 @@ def _like_first(first: Tensor, *_: Any) -> Tensor:
 
 
 def qparams_shape(shape: Sequence[int], scope: str, dim: int | None, group_size: int | None) -> list[int]:
-    """The shape of scales and zero points, as SPEC's table has it."""
+    """The shape of scales and zero points, as the table of scopes in docs/python.md has it."""
     if scope == "tensor":
         return []
     if scope == "token":

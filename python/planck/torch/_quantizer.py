@@ -32,7 +32,7 @@ def ranges(x: Tensor, scope: str, dim: int | None, group_size: int | None) -> tu
 
 
 def qparams(least: Tensor, largest: Tensor, mode: str, quant_min: int, quant_max: int) -> tuple[Tensor, Tensor]:
-    """The scale and zero point of a range, as SPEC has them for dynamic ranges."""
+    """The scale and zero point of a range, as docs/ops/dynamic_quantize.md has them."""
     tiny = torch.finfo(least.dtype).tiny
     least, largest = least.clamp(max=0), largest.clamp(min=0)
     if mode == "symmetric":

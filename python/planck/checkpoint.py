@@ -14,7 +14,7 @@ written whole or not at all.
 >>> weights = struct.pack("<4f", 127, -2, 3.03, 12.7)
 >>> model = folder / "model.safetensors"
 >>> _ = model.write_bytes(struct.pack("<Q", len(header)) + header + weights)
->>> result = planck.checkpoint.quantize(model, folder / "int8")
+>>> result = planck.checkpoint.quantize(model, folder / "int8", format="plain")
 >>> [(tensor["name"], tensor["quantized"], tensor["max_error"] < 0.05) for tensor in result["tensors"]]
 [('layer.weight', True, True)]
 >>> result = planck.checkpoint.dequantize(folder / "int8", folder / "restored")

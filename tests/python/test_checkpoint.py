@@ -190,7 +190,7 @@ MISTAKES = [
     (dict(threads=0), "threads: Value 0 not in range"),
     (dict(include="("), 'include="("'),
     (dict(exclude=["layers", "["]), 'exclude="["'),
-    (dict(exclude="."), "dry_run=True says why"),
+    (dict(exclude="."), "no tensor was chosen (dry_run=True says why, include chooses)"),
 ]
 
 
@@ -221,6 +221,9 @@ def test_every_option_and_message_has_pythons_words():
     texts += [f"{option} is wrong" for function in planck.checkpoint.__all__ for option in options_of(function)]
     for text in texts:
         assert "--" not in _spelling._in_python(text.replace('\\"', '"')), text
+    assert (
+        _spelling._in_python("see planck inspect and planck bench") == "see planck.checkpoint.inspect and planck bench"
+    )
     assert _spelling._in_python("--force, --dry-run; --copy-files 3") == "force=True, dry_run=True; copy_files=3"
     assert (
         _spelling._in_python("-o,--output: 1 required\nRun with --help for more information.") == "output: 1 required"

@@ -31,6 +31,7 @@ def _tell(capsule, device):
 
 class Tensor:
     requires_grad = False
+    layout = "torch.strided"
 
     def __init__(self, array, device=0):
         self.array, self.index = array, device

@@ -46,14 +46,19 @@ configure_preset() {
 progress() {
   if [ -t 1 ]; then
     "$@"
-  else
-    "$@" | awk 'match($0, /^\[[0-9]+\/[0-9]+\]/) {
-        split(substr($0, 2, RLENGTH - 2), part, "/")
-        if (part[1] != part[2] && part[1] * 10 < shown * part[2]) next
-        shown = int(part[1] * 10 / part[2]) + 1
-      }
-      { print; fflush() }'
+    return
   fi
+  "$@" | {
+    local line shown=0
+    while IFS= read -r line; do
+      if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then
+        local done=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]}
+        ((done == all || done * 10 >= shown * all)) || continue
+        shown=$((done * 10 / all + 1))
+      fi
+      printf '%s\n' "$line"
+    done
+  }
 }
 
 # Configures and builds a preset: build_preset PRESET [cmake options ...]
@@ -64,12 +69,16 @@ build_preset() {
 
 # Runs two commands at once, each on its core, and shows the output of one after the other's; fails if one of them does.
 both() {
-  local log first=0
+  local log first=0 second
   log=$(mktemp)
-  bash -c "$2" >"$log" 2>&1 &
-  local second=$!
+  # A group of its own, so that all of it can be ended with this script.
+  setsid bash -c "$2" >"$log" 2>&1 &
+  second=$!
+  # shellcheck disable=SC2064  # now, not when it is left
+  trap "kill -- -$second 2>/dev/null; rm -f '$log'" EXIT
   bash -c "$1" || first=$?
   wait "$second" || first=$?
+  trap - EXIT
   cat "$log"
   rm -f "$log"
   return "$first"

@@ -24,14 +24,16 @@ inline constexpr int kMaxRank = 8;
 /// A capacity for views over a buffer whose length nobody said (DLPack): the span is then not checked.
 inline constexpr std::int64_t kUnknownCapacity = std::numeric_limits<std::int64_t>::max();
 
-/// An extent or a stride, from an integer of any type: what a container's size() gives needs no cast. A number beyond
-/// 2^63 becomes a negative one, which plans refuse.
+/// An extent or a stride, from whatever converts to an integer: what a container's size() gives needs no cast. A number
+/// beyond 2^63 becomes a negative one, which plans refuse.
 struct Extent {
   std::int64_t value = 0;
 
   constexpr Extent() = default;
-  template <std::integral Integer>
-  constexpr Extent(Integer extent) noexcept : value(static_cast<std::int64_t>(extent)) {}
+  template <class Integer>
+  requires(std::convertible_to<Integer, std::int64_t> && !std::is_floating_point_v<Integer>)  //
+      constexpr Extent(Integer extent) noexcept
+      : value(static_cast<std::int64_t>(extent)) {}
 };
 
 namespace detail {
@@ -45,9 +47,10 @@ class Shape {
   constexpr Shape() = default;
   constexpr Shape(std::initializer_list<Extent> extents) noexcept { assign(extents); }
   constexpr explicit Shape(std::span<const std::int64_t> extents) noexcept { assign(extents); }
-  template <std::integral Integer, std::size_t N>
-  requires(!std::same_as<std::remove_cv_t<Integer>, std::int64_t>)  //
-      constexpr explicit Shape(std::span<Integer, N> extents) noexcept {
+  /// From a vector or a span of integers of any type.
+  template <class List>
+  requires(std::integral<typename decltype(std::span(std::declval<const List&>()))::value_type>)  //
+      constexpr explicit Shape(const List& extents) noexcept {
     assign(extents);
   }
   template <std::integral Integer, std::size_t N>
@@ -103,10 +106,11 @@ struct AnyTensorRef {
   std::array<std::int64_t, kMaxRank> stride{};
 
   /// As AnyTensorMut::of.
-  static constexpr AnyTensorRef of(const void* data, ElementKind element, const Shape& shape,
-                                   const std::int64_t* strides = nullptr) noexcept;
+  static constexpr AnyTensorRef of(const void* data, ElementKind element, const Shape& shape) noexcept;
   static constexpr AnyTensorRef of(const void* data, ElementKind element, const Shape& shape,
                                    const Shape& strides) noexcept;
+  template <std::convertible_to<const std::int64_t*> Pointer>
+  static constexpr AnyTensorRef of(const void* data, ElementKind element, const Shape& shape, Pointer strides) noexcept;
 };
 
 /// The same, writable. Converts to AnyTensorRef.
@@ -120,29 +124,38 @@ struct AnyTensorMut {
 
   constexpr operator AnyTensorRef() const noexcept { return {data, capacity, offset, element, shape, stride}; }
 
-  /// A view of memory whose rank is known when the program runs, as DLPack describes it: `data` is the first element,
-  /// `strides` count elements and are as many as the shape's dimensions; null is row-major. The length of the buffer is
-  /// not known, so that it is not checked.
-  static constexpr AnyTensorMut of(void* data, ElementKind element, const Shape& shape,
-                                   const std::int64_t* strides = nullptr) noexcept {
-    AnyTensorMut view{data, kUnknownCapacity, 0, element, shape, row_major_strides(shape)};
-    if (strides != nullptr) std::copy_n(strides, std::clamp(shape.rank(), 0, kMaxRank), view.stride.begin());
-    return view;
+  /// A view of memory whose rank is known when the program runs: `data` is the first element, and the others lie behind
+  /// it in row-major order. The length of the buffer is not known, so that it is not checked.
+  static constexpr AnyTensorMut of(void* data, ElementKind element, const Shape& shape) noexcept {
+    return {data, kUnknownCapacity, 0, element, shape, row_major_strides(shape)};
   }
-  /// The same with a list of strides; plans refuse the view if there are more or fewer than dimensions.
+  /// With a list of strides, counted in elements; plans refuse the view if there are more or fewer than dimensions.
   static constexpr AnyTensorMut of(void* data, ElementKind element, const Shape& shape, const Shape& strides) noexcept {
     AnyTensorMut view = of(data, element, shape, strides.begin());
     if (strides.rank() != shape.rank()) view.capacity = detail::kStrideCountDiffers + strides.rank();
     return view;
   }
+  /// As DLPack has them: as many strides as dimensions, or null for row-major. A template, so that {0} is a list.
+  template <std::convertible_to<const std::int64_t*> Pointer>
+  static constexpr AnyTensorMut of(void* data, ElementKind element, const Shape& shape, Pointer strides) noexcept {
+    AnyTensorMut view = of(data, element, shape);
+    if (const std::int64_t* const first = strides; first != nullptr) {
+      std::copy_n(first, std::clamp(shape.rank(), 0, kMaxRank), view.stride.begin());
+    }
+    return view;
+  }
 };
 
-constexpr AnyTensorRef AnyTensorRef::of(const void* data, ElementKind element, const Shape& shape,
-                                        const std::int64_t* strides) noexcept {
-  return AnyTensorMut::of(const_cast<void*>(data), element, shape, strides);
+constexpr AnyTensorRef AnyTensorRef::of(const void* data, ElementKind element, const Shape& shape) noexcept {
+  return AnyTensorMut::of(const_cast<void*>(data), element, shape);
 }
 constexpr AnyTensorRef AnyTensorRef::of(const void* data, ElementKind element, const Shape& shape,
                                         const Shape& strides) noexcept {
+  return AnyTensorMut::of(const_cast<void*>(data), element, shape, strides);
+}
+template <std::convertible_to<const std::int64_t*> Pointer>
+constexpr AnyTensorRef AnyTensorRef::of(const void* data, ElementKind element, const Shape& shape,
+                                        Pointer strides) noexcept {
   return AnyTensorMut::of(const_cast<void*>(data), element, shape, strides);
 }
 

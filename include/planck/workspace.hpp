@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <utility>
 
 namespace planck {
 
@@ -21,11 +22,18 @@ struct Workspace {
 /// workspace_size() says. It grows and never shrinks; concurrent runs need one each.
 ///
 ///   WorkspaceBuffer memory(plan->workspace_size());
-///   plan->run(stream, memory, args);
+///   if (!plan->run(stream, memory, args)) …
 class WorkspaceBuffer {
  public:
   WorkspaceBuffer() = default;
   explicit WorkspaceBuffer(std::size_t bytes) noexcept { static_cast<void>(reserve(bytes)); }
+  WorkspaceBuffer(WorkspaceBuffer&& other) noexcept
+      : memory_(std::move(other.memory_)), bytes_(std::exchange(other.bytes_, 0)) {}
+  WorkspaceBuffer& operator=(WorkspaceBuffer&& other) noexcept {
+    memory_ = std::move(other.memory_);
+    bytes_ = std::exchange(other.bytes_, 0);
+    return *this;
+  }
 
   /// At least so many bytes from here on, of which none keeps its value. False if there is no memory: the buffer is
   /// then as it was, and runs report WorkspaceTooSmall.

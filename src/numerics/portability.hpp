@@ -7,6 +7,6 @@
 #define PLANCK_HOST_DEVICE
 #endif
 
-// In front of every function of a *_math.inl file. Always inlined: the functions are re-included inside each
+// In front of every function of the math files (.inl). Always inlined: the functions are re-included inside each
 // Highway target's namespace, and a call that stays a call would cross instruction sets.
 #define PLANCK_MATH PLANCK_HOST_DEVICE __attribute__((always_inline)) inline

@@ -49,7 +49,7 @@ constexpr cpu::KernelRow kernel_row(const ScanKey& key, const cpu::LaneScanKerne
 namespace reference {
 /// The loop's views run forwards along the axis; `reverse` says whether positions count from its end. Operands: the
 /// inputs, the output, the indices (if the key has them), and the initial state of a recurrence (or absent). `carries`,
-/// if any, are read before and written after each lane; see scan_carry.hpp.
+/// if any, are read before and written after each lane; see carry.hpp.
 void run(const core::StridedLoop& loop, int axis, bool reverse, const ScanKey& key,
          const core::StridedLoop* carries = nullptr);
 

@@ -74,6 +74,9 @@ TEST(Views, ExtentsOfAnyIntegerType) {
   EXPECT_EQ((Shape{rows, columns}), (Shape{2, 3}));
   const std::vector<std::size_t> extents{2, 3};
   EXPECT_EQ(Shape(std::span(extents)), (Shape{2, 3}));
+  EXPECT_EQ(Shape(extents), (Shape{2, 3}));
+  enum { kRows = 2 };
+  EXPECT_EQ((Shape{kRows, std::integral_constant<int, 3>()}), (Shape{2, 3}));
   EXPECT_EQ(Shape(std::array<std::size_t, 2>{2, 3}), (Shape{2, 3}));
   // A size that no signed number holds is refused, not shortened.
   const auto plan = FakeQuantizePlan<>::select(kCpu, {.shape = {std::numeric_limits<std::size_t>::max()}});
@@ -115,6 +118,18 @@ TEST(Views, OfARankThatIsKnownLater) {
   const auto backwards = AnyTensorRef::of(memory + 5, ElementKind::F32, {3, 2}, {-2, -1});
   ASSERT_TRUE(plan->run(kCpu, ScanArgs{backwards, AnyTensorMut::of(out, ElementKind::F32, {3, 2})}));
   EXPECT_EQ(std::vector<float>(out, out + 6), (std::vector<float>{6, 11, 4, 7, 2, 3}));
+}
+
+TEST(Views, AListOfOneStrideIsNoPointer) {
+  float one = 1;
+  float out[3] = {};
+  const auto plan = ScanPlan<float>::select(kCpu, {.kind = ScanKind::Cumsum, .input_shape = {3}});
+  ASSERT_TRUE(plan);
+  const auto repeated = AnyTensorRef::of(&one, ElementKind::F32, {3}, {0});
+  EXPECT_EQ(facts(repeated), (Facts{&one, kUnknownCapacity, {3}, {0}}));
+  ASSERT_TRUE(plan->run(kCpu, ScanArgs{repeated, AnyTensorMut::of(out, ElementKind::F32, {3})}));
+  EXPECT_EQ(std::vector<float>(out, out + 3), (std::vector<float>{1, 2, 3}));
+  EXPECT_FALSE(plan->run(kCpu, ScanArgs{AnyTensorRef::of(&one, ElementKind::F32, {3}, {}), view(out)}));
 }
 
 TEST(Views, AnotherNumberOfStridesIsRefused) {
@@ -167,6 +182,11 @@ TEST(Workspaces, ABufferOwnsOne) {
   EXPECT_TRUE(memory.reserve(2 * memory.bytes()));
   EXPECT_EQ(memory.bytes(), 2 * before.bytes);
   EXPECT_FALSE(memory.reserve(std::numeric_limits<std::ptrdiff_t>::max() / 2)) << "nobody has so much";
+  EXPECT_EQ(memory.bytes(), 2 * before.bytes);
+  WorkspaceBuffer moved = std::move(memory);
+  EXPECT_EQ(moved.bytes(), 2 * before.bytes);
+  EXPECT_EQ(memory.bytes(), 0U);  // NOLINT(bugprone-use-after-move): it is empty, and can be filled again
+  memory = std::move(moved);
   EXPECT_EQ(memory.bytes(), 2 * before.bytes);
   EXPECT_EQ(WorkspaceBuffer().bytes(), 0U);
 }

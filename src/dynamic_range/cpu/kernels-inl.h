@@ -1,5 +1,5 @@
 // Dynamic range's vector kernels: ranges of rows and of columns, and rows that are ranged and quantised while they are
-// in the first-level cache. Each quantize_cpu_<kind>.cpp compiles them for one element kind and every target.
+// in the first-level cache. Each quantize/cpu/kernels_<kind>.cpp compiles them for one element kind and every target.
 //
 // A range is first taken as if all elements were finite, which halves the price; elements that are not are gone through
 // again. Minima, maxima and integer sums do not depend on order, so none of this can change a bit.

@@ -1,5 +1,5 @@
 // What the two kernels of dynamic-range quantisation share: what they are told, ways through memory, a segment's
-// parameters and codes. dynamic_range_cuda.cu says how segments are shared out.
+// parameters and codes. launch.cu says how segments are shared out.
 #pragma once
 
 #include "core/layout.hpp"

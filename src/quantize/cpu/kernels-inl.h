@@ -1,4 +1,4 @@
-// The quantise family's vector kernels: every formula for a register at a time. Each quantize_cpu_<kind>.cpp compiles
+// The quantise family's vector kernels: every formula for a register at a time. Each kernels_<kind>.cpp compiles
 // them for one element kind and every target.
 
 #if defined(PLANCK_QUANTIZE_CPU_INL_H_) == defined(HWY_TARGET_TOGGLE)

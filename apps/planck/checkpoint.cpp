@@ -141,6 +141,25 @@ void add_index(Checkpoint& checkpoint, const fs::path& path) {
   }
 }
 
+/// The index that lists a folder's shards: transformers', or the only one there is (diffusers calls its own
+/// "diffusion_pytorch_model.safetensors.index.json"). None where one file is the model.
+std::optional<fs::path> index_of(const fs::path& folder) {
+  if (present(folder / kIndexName)) return folder / kIndexName;
+  if (present(folder / kFileName)) return std::nullopt;
+  std::optional<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().native();
+    if (!ends_with(name, ".safetensors.index.json") || name.starts_with('.')) continue;
+    if (found) {
+      throw Failure(ExitCode::BadFile,
+                    text(in_quotes(folder.native()), " holds several indices, ", in_quotes(found->filename().native()),
+                         " and ", in_quotes(name), ": give the one that is meant as the input"));
+    }
+    found = entry.path();
+  }
+  return found;
+}
+
 /// The files of a folder without an index that are its checkpoint: those that transformers would load, and otherwise
 /// all but Mistral's second copy of the same weights.
 std::vector<fs::path> shards_without_index(const fs::path& folder) {
@@ -161,8 +180,8 @@ std::vector<fs::path> shards_without_index(const fs::path& folder) {
 void add_folder(Checkpoint& checkpoint, const fs::path& folder) {
   checkpoint.root = folder;
   add_config(checkpoint, folder);
-  if (present(folder / kIndexName)) {
-    add_index(checkpoint, folder / kIndexName);
+  if (const std::optional<fs::path> index = index_of(folder)) {
+    add_index(checkpoint, *index);
     const bool listed = std::any_of(checkpoint.shards.begin(), checkpoint.shards.end(),
                                     [](const Shard& shard) { return shard.name == kFileName; });
     if (!listed && present(folder / kFileName)) {

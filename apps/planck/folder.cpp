@@ -22,17 +22,35 @@ constexpr std::string_view kWeights[] = {".safetensors", ".bin",   ".pt",       
                                          ".gguf",        ".ggml",  ".llamafile", ".nemo",     ".pb",   ".tflite",
                                          ".mlmodel",     ".pte",   ".pdparams",  ".mlpackage"};
 
+/// Files with such an extension that models are loaded with, beside their weights: Qwen2.5-Omni's voices, and MMS'
+/// adapters, one for each language.
+bool is_companion(std::string_view name) { return name == "spk_dict.pt" || name.starts_with("adapter."); }
+
 /// By its name alone: "model.onnx", "model.onnx_data_1", "model.onnx.data", "bert_model.ckpt.index".
 bool is_weights(const fs::path& path) {
   std::string name = path.filename().native();
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  if (is_companion(name)) return false;
   return std::any_of(std::begin(kWeights), std::end(kWeights), [&](auto end) { return name.ends_with(end); }) ||
          name.find(".onnx_data") != name.npos || name.find(".onnx.") != name.npos || name.find(".ckpt.") != name.npos;
 }
 
-/// "pytorch_model.bin.index.json": it would name files that are not there.
-bool is_index(const fs::path& path) { return path.native().ends_with(".index.json"); }
+/// "pytorch_model.bin.index.json", "model.safetensors.index.fp16.json": it would name files that are not there.
+bool is_index(const fs::path& path) {
+  const std::string name = path.filename().native();
+  return name.ends_with(".json") && name.find(".index.") != name.npos;
+}
+
+/// "config.json", or weights called "model…", "pytorch_model…", "consolidated…", "tf_model…" or by a format of their
+/// own.
+bool names_a_model(const fs::path& path) {
+  const std::string name = path.filename().native();
+  if (name == "config.json" || name == "params.json") return true;
+  const fs::path end = path.extension();
+  return is_weights(path) && (name.find("model") != name.npos || name.starts_with("consolidated") || end == ".onnx" ||
+                              end == ".gguf" || end == ".safetensors");
+}
 
 bool is_dot(const fs::path& path) { return path.filename().native().starts_with('.'); }
 
@@ -63,7 +81,8 @@ class Sorter {
     for (const Json& module : modules.items) {
       const Json* place = module.find("path");
       if (place == nullptr || place->text.empty()) continue;
-      modules_.insert((checkpoint_.root / place->text).lexically_normal());
+      const fs::path folder = (checkpoint_.root / place->text).lexically_normal();
+      modules_.insert(folder.has_filename() ? folder : folder.parent_path());  // "2_Dense/" is "2_Dense"
     }
   }
 
@@ -98,11 +117,13 @@ class Sorter {
     sort(path, inner_module);
   }
 
-  /// Not where shards of the checkpoint itself lie.
+  /// A model of its own has a description, or weights under a name that loaders look for; what else lies in folders
+  /// (processors, assets) is sorted file by file. Not where shards of the checkpoint itself lie.
   bool holds_other_weights(const fs::path& folder) const {
     const std::vector<fs::directory_entry> entries = entries_of(folder);
     return std::none_of(entries.begin(), entries.end(), [&](const auto& each) { return own_.contains(each.path()); }) &&
-           std::any_of(entries.begin(), entries.end(), [](const auto& each) { return is_weights(each.path()); });
+           std::any_of(entries.begin(), entries.end(), [](const auto& each) { return is_weights(each.path()); }) &&
+           std::any_of(entries.begin(), entries.end(), [](const auto& each) { return names_a_model(each.path()); });
   }
 
   void leave(const fs::path& path, const char* reason) {

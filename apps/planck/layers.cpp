@@ -21,15 +21,19 @@ std::string_view without_count(std::string_view part) {
 }
 
 bool is_embedding(const std::vector<std::string_view>& parts) {
-  static constexpr std::array<std::string_view, 9> kNames{
-      "wte", "wpe", "wme", "shared", "emb", "relative_attention_bias", "tok_embd", "pos_embd", "pe_k"};
+  // Learnt queries, tokens and tables are read, not multiplied by: embeddings, whatever they are called.
+  static constexpr std::array<std::string_view, 15> kNames{
+      "wte",      "wpe",         "wme",           "shared",           "emb",        "relative_attention_bias",
+      "pe_k",     "tok_embd",    "pos_embd",      "queries_features", "query_feat", "reference_points",
+      "codebook", "bias_values", "presence_token"};
   // One of a list of embeddings has its number as the last part.
   const bool listed = parts.size() > 1 && is_number(parts.back());
   const std::string_view last = without_count(parts[parts.size() - (listed ? 2 : 1)]);
   if (last == "embed_out") return false;  // GPT-NeoX calls its head so
   return one_of(last, kNames) || last.starts_with("embed_") || last.ends_with("embed") || last.ends_with("_emb") ||
          last.ends_with("embedding") || last.ends_with("embeddings") || last.ends_with("embedder") ||
-         last.ends_with("embedding_table");
+         last.ends_with("embedding_table") || last.ends_with("embeddings_table") || last.ends_with("embeds_layer") ||
+         last.ends_with("embeds_layers") || last.ends_with("_token") || last.ends_with("_tokens");
 }
 
 // Anywhere: what lies below a head belongs to it (lm_head.decoder, cls.predictions.transform.dense).
@@ -37,11 +41,12 @@ constexpr std::array<std::string_view, 12> kHeadsAnywhere{
     "lm_head",    "embed_out", "vocab_projector", "generator_lm_head", "predictions", "pred_layer",
     "classifier", "score",     "qa_outputs",      "seq_relationship",  "head",        "lm_predictions"};
 // Only as a layer of the model itself: inside a block these are ordinary projections.
-constexpr std::array<std::string_view, 10> kOutermostHeads{"output",     "proj_out",
+constexpr std::array<std::string_view, 11> kOutermostHeads{"output",     "proj_out",
                                                            "final_proj", "logits",
                                                            "decoder",    "output_projection",
                                                            "lm_loss",    "ctc_head",
-                                                           "codec_head", "unembedding_projection"};
+                                                           "codec_head", "unembedding_projection",
+                                                           "objective"};
 
 bool is_head(const std::vector<std::string_view>& parts) {
   const bool in_block = std::any_of(parts.begin(), parts.end(), is_number);
@@ -150,8 +155,8 @@ std::string_view layer_of(std::string_view weight) noexcept {
 }
 
 ModelFacts facts_of(const Checkpoint& checkpoint) {
-  static constexpr std::array<std::string_view, 4> kTransposed{"gpt2", "openai-gpt", "imagegpt",
-                                                               "decision_transformer"};
+  static constexpr std::array<std::string_view, 5> kTransposed{"gpt2", "openai-gpt", "imagegpt", "decision_transformer",
+                                                               "clvp"};
   ModelFacts facts;
   const Json& config = checkpoint.config;
   if (config.kind != Json::Kind::Object) return facts;

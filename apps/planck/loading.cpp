@@ -14,8 +14,9 @@ namespace planck::cli {
 namespace {
 
 // Model types of transformers' conversion_mapping.py (5.23) whose weights are split, joined or transposed on loading,
-// or whose output heads get names that no rule foresees. Experts that are files' layers of their own need no list:
-// their names tell.
+// or whose output heads get names that no rule foresees; and those whose layers share a weight that the file has once
+// (Zamba): the scale beside it is not shared, and stays unset. Experts that are files' layers of their own need no
+// list: their names tell.
 constexpr auto kRearranged = std::to_array<std::string_view>({
     "bailing_hybrid",
     "d_fine",
@@ -50,6 +51,7 @@ constexpr auto kRearranged = std::to_array<std::string_view>({
     "olmo_hybrid",
     "pe_audio_video",
     "pi0",
+    "pp_doclayout_v3",
     "qianfan_ocr",
     "qwen3_vl_moe",
     "qwen4_exp_text",
@@ -67,6 +69,8 @@ constexpr auto kRearranged = std::to_array<std::string_view>({
     "ultravbert",
     "unlimited_ocr",
     "unlimited_ocr_vision_encoder",
+    "zamba",
+    "zamba2",
 });
 
 // Model types whose layers inside the blocks get other names on loading (ViT's "attention.query" becomes "q_proj").
@@ -105,7 +109,6 @@ constexpr auto kRenamed = std::to_array<std::string_view>({
     "paddleocr_vl",
     "pixio",
     "pp_doclayout_v2",
-    "pp_doclayout_v3",
     "pp_doclayout_v4",
     "sam3_tracker",
     "sam3_tracker_video",

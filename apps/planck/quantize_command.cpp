@@ -229,11 +229,19 @@ void check_checkpoint(const Checkpoint& checkpoint, const Selection& selection, 
 void warn_of_silence(const Checkpoint& checkpoint, const QuantizeOptions& options) {
   if (options.format != "compressed-tensors") return;
   const bool one_file = !checkpoint.folder && options.output.ends_with(".safetensors");
-  if (checkpoint.config_text && !one_file) return;
+  std::string why;
+  if (!checkpoint.config_text || one_file) {
+    why = text(one_file && checkpoint.config_text ? "one file has no config.json beside it" : "there is no config.json",
+               ", so no quantization_config says that the weights are codes");
+  } else if (checkpoint.config.find("model_type") == nullptr) {
+    why = "config.json has no model_type, so it is none of transformers', and may be read without its quantization_config";
+  } else {
+    return;
+  }
   std::fprintf(stderr,
-               "planck: warning: %s, so no quantization_config says that the weights are codes, and a loader would "
-               "take them for weights; planck dequantize restores them, --format plain says that this is meant\n",
-               checkpoint.config_text ? "one file has no config.json beside it" : "there is no config.json");
+               "planck: warning: %s, and a loader would take them for weights; planck dequantize restores them, "
+               "--format plain says that this is meant\n",
+               why.c_str());
 }
 
 }  // namespace

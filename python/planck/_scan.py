@@ -178,6 +178,24 @@ def cummin_backward(
     return _core.scan_backward(_core.CUMMIN, dy, x, None, indices, axis, reverse, False, ties, out)
 
 
+_MANTISSA = {"float16": 11, "bfloat16": 8}
+
+
+def _check_factor(a: Any, *others: Any) -> None:
+    """A number that the arrays' dtype holds badly is no such decay: 0.999 is 1 in bfloat16, and the average a sum."""
+    if type(a) not in (int, float):  # NumPy's numbers have a dtype of their own
+        return
+    dtype = next((str(x.dtype).removeprefix("torch.") for x in others if hasattr(x, "dtype")), "")
+    if (bits := _MANTISSA.get(dtype)) is None:
+        return
+    split = a * (2 ** (53 - bits) + 1)  # Dekker's: rounds to so many bits
+    rounded = split - (split - a)
+    if abs(rounded - a) > 0.1 * abs(1 - abs(a)):
+        raise ValueError(
+            f"a = {a} is {rounded} in {dtype}, which decays otherwise: use float32, or give that number as an array"
+        )
+
+
 def linear_recurrence(
     a: ArrayT | float,
     b: ArrayT | float,
@@ -199,6 +217,7 @@ def linear_recurrence(
     array([[1.5, 1. , 2. ],
            [1. , 2. , 4. ]])
     """
+    _check_factor(a, b, initial)
     return _core.linear_recurrence(a, b, axis, initial, reverse, out)
 
 

@@ -101,6 +101,16 @@ def deepseek():
     return hf.DeepseekV3Config(**GROUPED, **ranks, **experts, topk_group=1, first_k_dense_replace=1)
 
 
+def zamba2():
+    """Two layers share a block, whose weight the file has once: its scale would be unset in the second."""
+    kinds = ["mamba", "hybrid", "mamba", "mamba", "hybrid", "mamba"]
+    sizes = {"mamba_d_state": 8, "mamba_headdim": 8, "mamba_ngroups": 1, "n_mamba_heads": 8, "chunk_size": 8}
+    text = {**TEXT, "num_hidden_layers": 6, "num_key_value_heads": 4}
+    return hf.Zamba2Config(
+        **text, **sizes, layers_block_type=kinds, hybrid_layer_ids=[1, 4], num_mem_blocks=1, adapter_rank=4
+    )
+
+
 def clip():
     return hf.CLIPConfig(text_config={**TEXT, "eos_token_id": 95}, vision_config=IMAGE, projection_dim=16)
 
@@ -188,5 +198,6 @@ REFUSED = {
         hf.Llama4ForCausalLM,
         lambda: hf.Llama4TextConfig(**GROUPED, head_dim=8, num_local_experts=4, intermediate_size_mlp=48),
     ),
+    "zamba2": (hf.Zamba2ForCausalLM, zamba2),
     "dinov2": (hf.Dinov2ForImageClassification, lambda: hf.Dinov2Config(**IMAGE, mlp_ratio=2, num_labels=5)),
 }

@@ -30,7 +30,7 @@ def model(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-    (folder / "config.json").write_text("{}")
+    (folder / "config.json").write_text('{"model_type": "llama"}')
     return folder, tensors
 
 

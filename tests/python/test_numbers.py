@@ -109,3 +109,17 @@ def test_gradients_have_the_shape_of_what_they_are_of():
 def test_scales_of_other_shapes_serve_no_whole_tensor(shape):
     with pytest.raises(ValueError, match=r"scale has shape \[.*\], but must have \[\]"):
         planck.quantize(X, np.ones(shape))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "factor"), [(np.float16, 0.9999), (ml_dtypes.bfloat16, 0.999), (ml_dtypes.bfloat16, -0.998)]
+)
+def test_a_factor_that_the_dtype_holds_badly_is_refused(dtype, factor):
+    """0.999 is 1 in bfloat16: a moving average would be a sum, without a word."""
+    b = np.ones(4, dtype)
+    with pytest.raises(ValueError, match=rf"a = {factor} is .* in .*float16, which decays otherwise: use float32"):
+        planck.linear_recurrence(factor, b)
+    assert planck.linear_recurrence(np.array(factor, dtype), b).dtype == dtype  # said as an array, it is meant
+    for fine in (0.5, 0.9, 1, 2.0, 0.0, -1.0, np.inf):
+        assert planck.linear_recurrence(fine, b).dtype == dtype
+    assert planck.linear_recurrence(factor, b.astype(np.float32)).dtype == np.float32

@@ -199,3 +199,12 @@ def test_a_term_of_fewer_dimensions_that_is_not_repeated():
     assert_same_bits(tuple(got), tuple(wide))
     direct = backward_of(lambda a, b: pt.linear_recurrence(a.sum().reshape(1, 1), b, 1, initial=state), inputs)
     assert_same_bits(tuple(got), tuple(direct))
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [(torch.bfloat16, 0.999), (torch.float16, 0.9999)])
+def test_a_factor_that_the_dtype_holds_badly_is_refused(dtype, factor):
+    b = torch.ones(4, dtype=dtype)
+    with pytest.raises(ValueError, match="which decays otherwise: use float32"):
+        pt.linear_recurrence(factor, b)
+    assert pt.linear_recurrence(0.9, b).dtype == dtype
+    assert pt.linear_recurrence(torch.tensor(factor, dtype=dtype), b).tolist() == [1, 2, 3, 4]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from planck._scan import _check_factor
 from planck._types import Mode, NonFinite, ScaleForm, Scope
 from planck.torch import _ops
 from planck.torch._autograd import Operation, wants_gradient
@@ -175,6 +176,7 @@ def linear_recurrence(
     >>> planck.torch.linear_recurrence(0.75, 0.25 * x)  # an exponential moving average
     tensor([1.0000, 2.7500, 2.0625])
     """
+    _check_factor(a, b, initial)
     return _linear_recurrence(_with_numbers(a, b, initial), (dim, reverse))
 
 

@@ -84,7 +84,7 @@ def test_a_dry_run_lists_what_would_stay_behind(tmp_path):
 
 def test_modules_of_sentence_transformers_belong_to_the_model(tmp_path):
     small_model(tmp_path / "in")
-    modules = [{"path": "", "idx": 0}, {"path": "1_Pooling"}, {"path": "2_Dense"}]
+    modules = [{"path": "", "idx": 0}, {"path": "1_Pooling"}, {"path": "./2_Dense/"}]
     (tmp_path / "in" / "modules.json").write_text(json.dumps(modules))
     add(
         tmp_path / "in",
@@ -94,6 +94,38 @@ def test_modules_of_sentence_transformers_belong_to_the_model(tmp_path):
     out = set(tree(tmp_path / "out"))
     assert {"1_Pooling/config.json", "2_Dense/model.safetensors", "2_Dense/config.json"} <= out
     assert "3_Dense/model.pt" not in out
+
+
+def test_what_models_are_loaded_with_is_copied(tmp_path):
+    """Weights by their extension alone, which loaders ask for beside the model's own; and folders without a model in them."""
+    small_model(tmp_path / "in")
+    kept = ["spk_dict.pt", "adapter.deu.safetensors", "processor/preprocessor_config.json"]
+    left = ["processor/cache.pt", "model.safetensors.index.fp16.json"]
+    add(tmp_path / "in", [*kept, *left])
+    result = planck_json("quantize", tmp_path / "in", "-o", tmp_path / "out")
+    assert set(kept) <= set(tree(tmp_path / "out")) and not set(left) & set(tree(tmp_path / "out"))
+    assert {each["path"] for each in result["left_out"]} == set(left)
+
+
+def test_an_index_of_another_name_is_the_models(tmp_path):
+    """diffusers' own: the codes are listed where the floats were."""
+    name = "diffusion_pytorch_model"
+    (tmp_path / "in").mkdir()
+    tensors = {"blocks.0.fc.weight": matrix(8, 8), "blocks.1.fc.weight": matrix(8, 8)}
+    files = [f"{name}-0000{i}-of-00002.safetensors" for i in (1, 2)]
+    for file, (tensor, value) in zip(files, tensors.items(), strict=True):
+        save_file({tensor: value}, tmp_path / "in" / file)
+    index = tmp_path / "in" / f"{name}.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": dict(zip(tensors, files, strict=True))}))
+    planck("quantize", tmp_path / "in", "-o", tmp_path / "out", "--format", "plain")
+    written = json.loads((tmp_path / "out" / index.name).read_text())["weight_map"]
+    assert written["blocks.1.fc.weight_scale"] == written["blocks.1.fc.weight"] == files[1]
+    planck("dequantize", tmp_path / "out", "-o", tmp_path / "back")
+    assert json.loads((tmp_path / "back" / index.name).read_text())["weight_map"] == dict(
+        zip(tensors, files, strict=True)
+    )
+    add(tmp_path / "in", ["other.safetensors.index.json"])
+    assert "several indices" in planck("quantize", tmp_path / "in", "-o", tmp_path / "no", code=3)
 
 
 def test_links_that_lead_nowhere_and_pipes_do_not_stop_the_run(tmp_path):

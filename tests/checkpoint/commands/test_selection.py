@@ -93,6 +93,14 @@ def test_a_name_of_a_million_parts_costs_little(tmp_path):
         ("xpath.tag_embeddings.7.weight", "embedding"),
         ("HashBucketCodepointEmbedder_0.weight", "embedding"),
         ("position_embedding_table.weight", "embedding"),
+        ("mask_decoder.iou_token.weight", "embedding"),
+        ("mask_decoder.mask_tokens.weight", "embedding"),
+        ("input_embeds_layers.3.weight", "embedding"),
+        ("quantizer.quantizers.0.codebook.weight", "embedding"),
+        ("visual_embeddings_table.weight", "embedding"),
+        ("relative_attention_bias_layer.bias_values.weight", "embedding"),
+        ("transformer_module.queries_features.weight", "embedding"),
+        ("objective.weight", "output head"),
         ("moe.router.layer.weight", "router"),
         ("decoder.weight", "output head"),
         ("layers.0.decoder.weight", None),
@@ -126,6 +134,7 @@ def test_codes_without_a_description_are_said(tmp_path):
         (tmp_path / "with", "d", [], None),
         (file, "e.safetensors", [], "no config.json beside it"),
         (file, "f", [], None),
+        (model_of(tmp_path / "timm", {"fc.weight": matrix(4, 4)}, "{}"), "g", [], "config.json has no model_type"),
     ):
         command = [PROGRAM, "quantize", given, "-o", tmp_path / out, *options]
         ran = subprocess.run(command, capture_output=True, text=True, check=True)

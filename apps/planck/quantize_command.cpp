@@ -234,7 +234,9 @@ void warn_of_silence(const Checkpoint& checkpoint, const QuantizeOptions& option
     why = text(one_file && checkpoint.config_text ? "one file has no config.json beside it" : "there is no config.json",
                ", so no quantization_config says that the weights are codes");
   } else if (checkpoint.config.find("model_type") == nullptr) {
-    why = "config.json has no model_type, so it is none of transformers', and may be read without its quantization_config";
+    why =
+        "config.json has no model_type, so it is none of transformers', and may be read without its "
+        "quantization_config";
   } else {
     return;
   }

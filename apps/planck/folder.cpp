@@ -5,6 +5,7 @@
 
 #include "failure.hpp"
 #include "table.hpp"
+#include "unicode.hpp"
 
 namespace planck::cli {
 namespace {
@@ -28,9 +29,7 @@ bool is_companion(std::string_view name) { return name == "spk_dict.pt" || name.
 
 /// By its name alone: "model.onnx", "model.onnx_data_1", "model.onnx.data", "bert_model.ckpt.index".
 bool is_weights(const fs::path& path) {
-  std::string name = path.filename().native();
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  const std::string name = lowered(path.filename().native());
   if (is_companion(name)) return false;
   return std::any_of(std::begin(kWeights), std::end(kWeights), [&](auto end) { return name.ends_with(end); }) ||
          name.find(".onnx_data") != name.npos || name.find(".onnx.") != name.npos || name.find(".ckpt.") != name.npos;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include "unicode.hpp"
+
 namespace planck::cli {
 namespace {
 
@@ -188,9 +190,7 @@ ModelFacts facts_of(const Checkpoint& checkpoint) {
 Role role_of(const TensorInfo& tensor, const ModelFacts& facts) {
   if (!tensor.is_float() || tensor.shape.size() != 2 || tensor.elements == 0) return Role::Other;
   if (tensor.name != "weight" && !std::string_view(tensor.name).ends_with(kWeight)) return Role::Other;
-  std::string lower = tensor.name;
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = lowered(tensor.name);
   const std::vector<std::string_view> parts = parts_of(layer_of(lower));
   if (is_head(parts)) return Role::Head;
   if (is_embedding(parts)) return Role::Embedding;

@@ -1,12 +1,12 @@
 #include "quantizer.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <mutex>
 #include <new>
 
 #include "failure.hpp"
+#include "unicode.hpp"
 
 namespace planck::cli {
 namespace {
@@ -23,25 +23,6 @@ T must(const Result<T>& result) {
   if constexpr (!std::is_void_v<T>) return *result;
 }
 
-/// A contiguous view.
-template <class View>
-View view_of(decltype(View::data) data, ElementKind element, const Shape& shape) {
-  View view;
-  view.data = data;
-  view.element = element;
-  view.shape = shape;
-  std::int64_t step = 1;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    view.stride[static_cast<std::size_t>(i)] = step;
-    step *= std::max<std::int64_t>(shape[i], 1);
-  }
-  view.capacity = step;
-  return view;
-}
-
-const auto ref = view_of<AnyTensorRef>;
-const auto mut = view_of<AnyTensorMut>;
-
 /// Runs a plan with a workspace of at most a piece.
 template <class Plan>
 void run_plan(const typename Plan::Descriptor& descriptor, const typename Plan::Args& args, Scratch& scratch) {
@@ -55,9 +36,7 @@ void run_plan(const typename Plan::Descriptor& descriptor, const typename Plan::
 
 /// Experts are told from a convolution of one dimension, [out, in, kernel], by their name.
 bool holds_experts(const TensorInfo& tensor) {
-  std::string name = tensor.name;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string name = lowered(tensor.name);
   return tensor.shape.size() == 3 &&
          (name.find("expert") != std::string::npos || name.find("moe") != std::string::npos);
 }
@@ -157,10 +136,11 @@ QuantizedSums Quantizer::measure(const Piece& piece, Scratch& scratch) const {
   back.scale_element = element;
   back.trust_qparams = true;
   DequantizeArgs args;
-  args.input = ref(piece.codes, settings_.codes, piece.shape);
-  args.scale = ScaleArg(ref(piece.scales, element, piece.scale_shape));
-  if (!settings_.symmetric) args.zero_point = ZeroPointArg(ref(piece.zero_points, ElementKind::S32, piece.scale_shape));
-  args.output = mut(restored, element, piece.shape);
+  args.input = AnyTensorRef::of(piece.codes, settings_.codes, piece.shape);
+  args.scale = ScaleArg(AnyTensorRef::of(piece.scales, element, piece.scale_shape));
+  if (!settings_.symmetric)
+    args.zero_point = ZeroPointArg(AnyTensorRef::of(piece.zero_points, ElementKind::S32, piece.scale_shape));
+  args.output = AnyTensorMut::of(restored, element, piece.shape);
   run_plan<DequantizePlan<>>(back, args, scratch);
 
   QuantizedSums sums;
@@ -239,10 +219,10 @@ QuantizedSums Quantizer::whole_segments(const QuantizeJob& job, const Segments& 
   what.output_element = settings_.codes;
   what.scale_element = piece.element;
   DynamicRangeQuantizeArgs args;
-  args.input = ref(piece.input, piece.element, piece.shape);
-  args.scale = mut(piece.scales, piece.element, piece.scale_shape);
-  args.output = mut(piece.codes, settings_.codes, piece.shape);
-  if (!settings_.symmetric) args.zero_point = mut(piece.zero_points, ElementKind::S32, piece.scale_shape);
+  args.input = AnyTensorRef::of(piece.input, piece.element, piece.shape);
+  args.scale = AnyTensorMut::of(piece.scales, piece.element, piece.scale_shape);
+  args.output = AnyTensorMut::of(piece.codes, settings_.codes, piece.shape);
+  if (!settings_.symmetric) args.zero_point = AnyTensorMut::of(piece.zero_points, ElementKind::S32, piece.scale_shape);
   run_plan<DynamicRangeQuantizePlan<>>(what, args, scratch);
   write(job, piece);
   advance_(bytes);
@@ -324,9 +304,9 @@ QuantizedSums Quantizer::long_segment(const QuantizeJob& job, const Segments& se
   range.scale_element = element;
   range.qparams_only = true;
   DynamicRangeQuantizeArgs range_args;
-  range_args.input = ref(bounds.data(), element, {2, inner});
-  range_args.scale = mut(scales.data(), element, {inner});
-  if (!settings_.symmetric) range_args.zero_point = mut(zero_points.data(), ElementKind::S32, {inner});
+  range_args.input = AnyTensorRef::of(bounds.data(), element, {2, inner});
+  range_args.scale = AnyTensorMut::of(scales.data(), element, {inner});
+  if (!settings_.symmetric) range_args.zero_point = AnyTensorMut::of(zero_points.data(), ElementKind::S32, {inner});
   run_plan<DynamicRangeQuantizePlan<>>(range, range_args, scratch_[0]);
 
   std::vector<QuantizedSums> sums(static_cast<std::size_t>(pieces));
@@ -360,11 +340,11 @@ QuantizedSums Quantizer::long_segment(const QuantizeJob& job, const Segments& se
     what.granularity = piece.granularity;
     what.scale_element = element;
     QuantizeArgs args;
-    args.input = ref(piece.input, element, piece.shape);
-    args.scale = ScaleArg(ref(piece.scales, element, piece.scale_shape));
+    args.input = AnyTensorRef::of(piece.input, element, piece.shape);
+    args.scale = ScaleArg(AnyTensorRef::of(piece.scales, element, piece.scale_shape));
     if (!settings_.symmetric)
-      args.zero_point = ZeroPointArg(ref(piece.zero_points, ElementKind::S32, piece.scale_shape));
-    args.output = mut(piece.codes, settings_.codes, piece.shape);
+      args.zero_point = ZeroPointArg(AnyTensorRef::of(piece.zero_points, ElementKind::S32, piece.scale_shape));
+    args.output = AnyTensorMut::of(piece.codes, settings_.codes, piece.shape);
     run_plan<QuantizePlan<>>(what, args, scratch);
     write(job, piece);
     sums[static_cast<std::size_t>(p)] = measure(piece, scratch);

@@ -48,6 +48,14 @@ char32_t utf8_code(std::string_view character) noexcept {
   return code;
 }
 
+std::string lowered(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
 bool is_hidden(char32_t code) noexcept {
   const auto* const after = std::upper_bound(std::begin(kHidden), std::end(kHidden), code,
                                              [](char32_t value, const Range& range) { return value < range.first; });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace planck::cli {
@@ -10,6 +11,9 @@ namespace planck::cli {
 std::size_t utf8_length(std::string_view bytes) noexcept;
 /// The code point of one valid UTF-8 character.
 char32_t utf8_code(std::string_view character) noexcept;
+
+/// With small letters for ASCII's capitals; all other bytes stay.
+std::string lowered(std::string_view text);
 
 /// Characters that a name can hide behind: controls, which steer a terminal; those that turn the direction of writing
 /// around; separators of lines; and all others that leave no mark of their own (format characters and fillers).

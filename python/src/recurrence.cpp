@@ -84,6 +84,16 @@ nb::object linear_recurrence(nb::handle a, nb::handle b, nb::handle axis, nb::ha
 
 // ---- gradients ----
 
+/// AddScaled with factor 1, over the elements of a view.
+BinaryParamDescriptor plain_sum(const AnyTensorMut& view) {
+  BinaryParamDescriptor what;
+  what.kind = BinaryKind::AddScaled;
+  what.shape = view.shape;
+  what.element = view.element;
+  what.param = 1;
+  return what;
+}
+
 /// A sum of products, or of elements, over what an input was repeated along: the gradient of AddScaled's weight, or of
 /// its first operand.
 struct Sum {
@@ -94,14 +104,14 @@ struct Sum {
   /// to = sum of dy * b
   static Sum of_products(Renames words, const AnyTensorMut& dy, const AnyTensorMut& b, const AnyTensorMut& weight,
                          const AnyTensorMut& to) {
-    BinaryParamDescriptor what = descriptor(dy);
+    BinaryParamDescriptor what = plain_sum(dy);
     what.weight_shape = to.shape;
     return {plan_for<BinaryParamBackwardOp>(what), {dy, {}, b, weight, {}, {}, to}, words};
   }
 
   /// to = sum of dy
   static Sum of_elements(Renames words, const AnyTensorMut& dy, const AnyTensorMut& to) {
-    BinaryParamDescriptor what = descriptor(dy);
+    BinaryParamDescriptor what = plain_sum(dy);
     if (to.shape != dy.shape) what.a_shape = to.shape;
     return {plan_for<BinaryParamBackwardOp>(what), {dy, {}, {}, {}, to, {}, {}}, words};
   }
@@ -111,26 +121,11 @@ struct Sum {
     if (const Result<void> possible = plan.can_implement(args); !possible) raise(possible.error());
   }
   void run() const { python::run<BinaryParamBackwardOp>(plan, args, count(args.dy.shape)); }
-
- private:
-  static BinaryParamDescriptor descriptor(const AnyTensorMut& dy) {
-    BinaryParamDescriptor what;
-    what.kind = BinaryKind::AddScaled;
-    what.shape = dy.shape;
-    what.element = dy.element;
-    what.param = 1;
-    return what;
-  }
 };
 
 /// to += term
 void add(const AnyTensorMut& to, const AnyTensorMut& term) {
-  BinaryParamDescriptor what;
-  what.kind = BinaryKind::AddScaled;
-  what.shape = to.shape;
-  what.element = to.element;
-  what.param = 1;
-  run<BinaryParamOp>(plan_for<BinaryParamOp>(what), {to, term, {}, to}, count(to.shape));
+  run<BinaryParamOp>(plan_for<BinaryParamOp>(plain_sum(to)), {to, term, {}, to}, count(to.shape));
 }
 
 /// One call's gradients: what is given, what is wanted, and which of it is a sum.
@@ -162,8 +157,8 @@ struct Gradients {
   /// output shares memory with an input of it or with another output.
   void refuse_shared() const {
     const auto refuse = [](const AnyTensorMut& output, const char* name, const AnyTensorMut& other, const char* of) {
-      const Extent first = extent_of(output);
-      const Extent second = extent_of(other);
+      const ByteRange first = bytes_of(output);
+      const ByteRange second = bytes_of(other);
       if (first.begin >= second.end || second.begin >= first.end) return;
       raise(PyExc_ValueError, std::string(name) + " must not share memory with " + of + ", since a gradient is a sum");
     };

@@ -100,11 +100,11 @@ inline AnyTensorMut axes_of(const Array& array) {
 }
 
 /// The bytes from a view's first element to the end of its last; none for a view that plans refuse.
-struct Extent {
+struct ByteRange {
   const std::byte* begin = nullptr;
   const std::byte* end = nullptr;
 };
-inline Extent extent_of(const AnyTensorMut& view) {
+inline ByteRange bytes_of(const AnyTensorMut& view) {
   std::int64_t low = view.offset;
   std::int64_t high = view.offset;
   for (int d = 0; d < view.shape.rank(); ++d) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "support/op_cases.hpp"
-#include "support/test_tensor.hpp"
+#include "testing/op_cases.hpp"
+#include "testing/test_tensor.hpp"
 
 namespace planck::bench {
 namespace {

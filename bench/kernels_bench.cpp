@@ -5,8 +5,8 @@
 
 #include "interleaved.hpp"
 #include "quantize/ops.hpp"
-#include "support/op_cases.hpp"
-#include "support/test_tensor.hpp"
+#include "testing/op_cases.hpp"
+#include "testing/test_tensor.hpp"
 
 namespace planck::bench {
 namespace {

@@ -16,9 +16,9 @@
 #include <optional>
 
 #include "cpu/streaming.hpp"
-#include "support/op_cases.hpp"
-#include "support/test_tensor.hpp"
-#include "support/thread_executor.hpp"
+#include "testing/op_cases.hpp"
+#include "testing/test_tensor.hpp"
+#include "testing/thread_executor.hpp"
 
 namespace planck::test {
 namespace {

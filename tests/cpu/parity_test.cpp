@@ -3,7 +3,7 @@
 //
 // All instruction sets meet all thread counts on contiguous data; in the other layouts each pair of the two meets some,
 // and the best instruction set meets all thread counts. PARITY_CROSS=full in the environment tries everything.
-#include "support/parity.hpp"
+#include "testing/parity.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 
 #include "cpu/streaming.hpp"
 #include "scan/cpu/rows.hpp"
-#include "support/thread_executor.hpp"
+#include "testing/thread_executor.hpp"
 
 namespace planck::test {
 namespace {

@@ -13,9 +13,9 @@
 #include "cpu/fp_env.hpp"
 #include "cpu/isa.hpp"
 #include "planck/planck.hpp"
-#include "support/op_cases.hpp"
-#include "support/test_tensor.hpp"
-#include "support/thread_executor.hpp"
+#include "testing/op_cases.hpp"
+#include "testing/test_tensor.hpp"
+#include "testing/thread_executor.hpp"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PLANCK_COUNTS_ALLOCATIONS 0

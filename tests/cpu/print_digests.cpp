@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "support/op_cases.hpp"
-#include "support/test_tensor.hpp"
+#include "testing/op_cases.hpp"
+#include "testing/test_tensor.hpp"
 
 namespace planck::test {
 namespace {

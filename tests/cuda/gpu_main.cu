@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <new>
 
-#include "support/memory.hpp"
+#include "testing/memory.hpp"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);

@@ -2,9 +2,9 @@
 // plan belongs to its device.
 #include <gtest/gtest.h>
 
-#include "cuda_on_cpu/few_blocks.hpp"
-#include "support/parity.hpp"
-#include "support/scan_pieces.hpp"
+#include "testing/cuda_on_cpu/few_blocks.hpp"
+#include "testing/parity.hpp"
+#include "testing/scan_pieces.hpp"
 
 namespace planck::test {
 namespace {

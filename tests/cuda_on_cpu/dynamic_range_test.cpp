@@ -13,10 +13,10 @@
 
 #include "core/checks.hpp"
 #include "cuda/entries.hpp"
-#include "cuda_on_cpu/few_blocks.hpp"
-#include "cuda_on_cpu/scheduler.hpp"
 #include "dynamic_range/ops.hpp"
 #include "numerics/dispatch.hpp"
+#include "testing/cuda_on_cpu/few_blocks.hpp"
+#include "testing/cuda_on_cpu/scheduler.hpp"
 
 namespace planck {
 namespace {

@@ -1,9 +1,9 @@
 // Every plan on a CUDA stream gives the bits of the plain-loop reference: all rows of the kernel list, in every layout
 // and way to broadcast, at the borders of vectors, warps, blocks and tiles.
 //
-// Nothing in here knows where the kernels run: on this machine's fibers, or on a GPU (then support/memory.hpp's source
+// Nothing in here knows where the kernels run: on this machine's fibers, or on a GPU (then testing/memory.hpp's source
 // is the device's).
-#include "support/parity.hpp"
+#include "testing/parity.hpp"
 
 #include <gtest/gtest.h>
 

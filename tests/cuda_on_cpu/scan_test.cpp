@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "cuda/entries.hpp"
-#include "cuda_on_cpu/few_blocks.hpp"
-#include "cuda_on_cpu/scheduler.hpp"
 #include "scan/carry.hpp"
 #include "scan/scalar.hpp"
+#include "testing/cuda_on_cpu/few_blocks.hpp"
+#include "testing/cuda_on_cpu/scheduler.hpp"
 
 namespace planck {
 namespace {

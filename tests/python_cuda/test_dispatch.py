@@ -1,5 +1,5 @@
 """Tensors that say that they lie on a CUDA device go to the CUDA library, on PyTorch's stream, and come back with the bits of
-the CPU. The library is the one of tests/cuda_on_cpu, whose device is the CPU; PyTorch is torch_stand_in.py."""
+the CPU. The library is the one of testing/cuda_on_cpu, whose device is the CPU; PyTorch is torch_stand_in.py."""
 
 import numpy as np
 import planck

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "planck/planck.hpp"
-#include "support/thread_executor.hpp"
+#include "testing/thread_executor.hpp"
 
 namespace planck {
 namespace {

@@ -9,8 +9,8 @@
 #include "planck/planck.hpp"
 #include "scan/carry.hpp"
 #include "scan/scalar.hpp"
-#include "support/op_cases.hpp"
-#include "support/scan_pieces.hpp"
+#include "testing/op_cases.hpp"
+#include "testing/scan_pieces.hpp"
 
 namespace planck::test {
 namespace {

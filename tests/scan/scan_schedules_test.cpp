@@ -1,8 +1,8 @@
 // Shapes that make the scan engine take each of its ways: bits as the reference, whatever way that is.
 #include <gtest/gtest.h>
 
-#include "support/op_cases.hpp"
-#include "support/thread_executor.hpp"
+#include "testing/op_cases.hpp"
+#include "testing/thread_executor.hpp"
 
 namespace planck::test {
 namespace {

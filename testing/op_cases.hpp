@@ -8,7 +8,7 @@
 
 #include "cpu/kernel.hpp"
 #include "planck/planck.hpp"
-#include "support/test_tensor.hpp"
+#include "testing/test_tensor.hpp"
 
 namespace planck::test {
 

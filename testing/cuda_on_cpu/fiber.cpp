@@ -1,11 +1,11 @@
-#include "cuda_on_cpu/fiber.hpp"
+#include "testing/cuda_on_cpu/fiber.hpp"
 
 #include <sys/mman.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-#include "cuda_on_cpu/sanitizers.hpp"
+#include "testing/cuda_on_cpu/sanitizers.hpp"
 
 namespace cuda_on_cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "cuda_on_cpu/shared_memory.hpp"
+#include "testing/cuda_on_cpu/shared_memory.hpp"
 
 #include <elf.h>
 #include <link.h>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planck/tensor.hpp"
-#include "support/memory.hpp"
+#include "testing/memory.hpp"
 
 namespace planck::test {
 

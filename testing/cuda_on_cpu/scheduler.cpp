@@ -1,4 +1,4 @@
-#include "cuda_on_cpu/scheduler.hpp"
+#include "testing/cuda_on_cpu/scheduler.hpp"
 
 #include <array>
 #include <bit>
@@ -10,9 +10,9 @@
 #include <numeric>
 #include <vector>
 
-#include "cuda_on_cpu/fiber.hpp"
-#include "cuda_on_cpu/sanitizers.hpp"
-#include "cuda_on_cpu/shared_memory.hpp"
+#include "testing/cuda_on_cpu/fiber.hpp"
+#include "testing/cuda_on_cpu/sanitizers.hpp"
+#include "testing/cuda_on_cpu/shared_memory.hpp"
 
 namespace cuda_on_cpu {
 namespace {

@@ -1,5 +1,5 @@
-// The words of CUDA that kernels use, as host C++: for -DPLANCK_CUDA_ON_CPU, where src/cuda/platform.hpp includes this
-// in place of the toolkit's header. What the words do is in scheduler.hpp.
+// The words of CUDA that kernels use, as host C++: on the include path of harness builds (-DPLANCK_CUDA_ON_CPU) this
+// stands in the place of the toolkit's header. What the words do is in scheduler.hpp.
 //
 // Kernels have internal linkage here: g++'s AddressSanitizer does not watch the local statics of functions with
 // external linkage that are templates or inline, and `__shared__` arrays are local statics. So they belong into
@@ -12,7 +12,7 @@
 #include <source_location>
 #include <type_traits>
 
-#include "cuda_on_cpu/scheduler.hpp"
+#include "testing/cuda_on_cpu/scheduler.hpp"
 
 #define __host__
 #define __device__

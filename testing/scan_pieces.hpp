@@ -8,7 +8,7 @@
 
 #include "planck/planck.hpp"
 #include "scan/carry.hpp"
-#include "support/test_tensor.hpp"
+#include "testing/test_tensor.hpp"
 
 namespace planck::test {
 

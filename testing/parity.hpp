@@ -12,8 +12,8 @@
 #include <tuple>
 #include <vector>
 
-#include "support/op_cases.hpp"
-#include "support/test_tensor.hpp"
+#include "testing/op_cases.hpp"
+#include "testing/test_tensor.hpp"
 
 namespace planck::test {
 

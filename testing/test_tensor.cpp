@@ -1,4 +1,4 @@
-#include "support/test_tensor.hpp"
+#include "testing/test_tensor.hpp"
 
 #include <array>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "support/scan_pieces.hpp"
+#include "testing/scan_pieces.hpp"
 
 #include <gtest/gtest.h>
 

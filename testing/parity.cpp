@@ -1,4 +1,4 @@
-#include "support/parity.hpp"
+#include "testing/parity.hpp"
 
 namespace planck::test {
 

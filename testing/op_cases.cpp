@@ -1,4 +1,4 @@
-#include "support/op_cases.hpp"
+#include "testing/op_cases.hpp"
 
 #include <memory>
 

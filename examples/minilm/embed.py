@@ -4,7 +4,7 @@
 
 Plain NumPy, so that it runs wherever `planck quantize` does: the reader takes safetensors apart, the tokenizer splits
 words into the pieces of vocab.txt, the model is BERT's encoder, and a sentence's embedding is the mean over its tokens, as
-the sentence-embedding model all-MiniLM-L6-v2 wants it. tests/checkpoint compares all of it with transformers.
+the sentence-embedding model all-MiniLM-L6-v2 wants it. tests/cli compares all of it with transformers.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 // What quantise, dequantise and fake-quantise mean, value by value from docs/ops/*.md.
-#include "quantize/quantize_fixture.hpp"
+#include "tests/unit/quantize/quantize_fixture.hpp"
 
 namespace planck::test {
 namespace {

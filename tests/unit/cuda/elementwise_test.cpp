@@ -2,9 +2,9 @@
 // random shapes, strides, alignments, kinds, formulas and granularities, and sums with ends at every kind of border.
 #include "cuda/entries.hpp"
 #include "cuda/sums.cuh"
-#include "cuda_on_cpu/random_loops.hpp"
 #include "numerics/canonical_order.hpp"
 #include "testing/cuda_on_cpu/few_blocks.hpp"
+#include "tests/unit/cuda/random_loops.hpp"
 
 namespace planck::cuda_test {
 namespace {

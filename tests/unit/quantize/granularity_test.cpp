@@ -1,5 +1,5 @@
 // Which scale each element meets: inputs are the same everywhere, so that each code tells. And what is refused.
-#include "quantize/quantize_fixture.hpp"
+#include "tests/unit/quantize/quantize_fixture.hpp"
 
 namespace planck::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "cuda_on_cpu/planted_faults.cuh"
+#include "tests/unit/cuda_on_cpu/planted_faults.cuh"
 
 // The second run of a death test is a process of its own; the first race ends it.
 extern "C" const char* __tsan_default_options() { return "halt_on_error=1"; }

@@ -3,11 +3,11 @@
 //
 // Nothing in here knows where the kernels run: on this machine's fibers, or on a GPU (then testing/memory.hpp's source
 // is the device's).
-#include "testing/parity.hpp"
-
 #include <gtest/gtest.h>
 
 #include <span>
+
+#include "testing/parity.hpp"
 
 namespace planck::test {
 namespace {

@@ -209,7 +209,7 @@ def test_messages_speak_of_arguments(model, tmp_path, monkeypatch, arguments, me
 
 def test_every_option_and_message_has_pythons_words():
     """Of the program's sources every text that names an option, and every option of every command."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     texts = [
         literal
         for file in sorted((root / "apps" / "planck").glob("*.cpp"))

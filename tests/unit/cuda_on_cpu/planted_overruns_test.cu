@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "cuda_on_cpu/planted_faults.cuh"
+#include "tests/unit/cuda_on_cpu/planted_faults.cuh"
 
 namespace planted {
 namespace {

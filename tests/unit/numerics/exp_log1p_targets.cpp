@@ -1,7 +1,7 @@
-#include "numerics/exp_log1p_targets.hpp"
+#include "tests/unit/numerics/exp_log1p_targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "numerics/exp_log1p_targets.cpp"
+#define HWY_TARGET_INCLUDE "tests/unit/numerics/exp_log1p_targets.cpp"
 // clang-format off
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>

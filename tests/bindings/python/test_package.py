@@ -16,7 +16,7 @@ import pytest
 
 MODULES = ["planck", "planck._scan", "planck._quantize", "planck._binary", "planck._runtime"]
 FUNCTIONS = [name for name in planck.__all__ if inspect.isfunction(getattr(planck, name))]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 VERSION = ROOT / "include" / "planck" / "version.hpp"
 PROJECT = ROOT / "pyproject.toml"
 SITE = Path(planck.__file__).parents[1]

@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
-#include "numerics/exp_log1p_targets.hpp"
 #include "numerics/scalar_lanes.hpp"
+#include "tests/unit/numerics/exp_log1p_targets.hpp"
 
 namespace planck::test {
 namespace {

@@ -1,5 +1,5 @@
 // Gradients of the quantise family, value by value from docs/ops/*.md, among them those of learnable parameters.
-#include "quantize/quantize_fixture.hpp"
+#include "tests/unit/quantize/quantize_fixture.hpp"
 
 namespace planck::test {
 namespace {

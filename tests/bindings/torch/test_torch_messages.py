@@ -39,7 +39,7 @@ def test_every_function_is_here():
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor", "ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("name", GOOD)
 def test_messages_about_arguments(name):
-    """Every argument, wrong in every way, as in tests/python/test_messages.py."""
+    """Every argument, wrong in every way, as in tests/bindings/python/test_messages.py."""
     function, raised = getattr(pt, name), set()
     for what, arguments in wrong_calls(function, GOOD[name]):
         try:

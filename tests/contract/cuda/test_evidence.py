@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "cuda-evidence"
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "cuda-evidence"
 loader = importlib.machinery.SourceFileLoader("cuda_evidence", str(SCRIPT))
 evidence = importlib.util.module_from_spec(importlib.util.spec_from_loader("cuda_evidence", loader))
 sys.modules["cuda_evidence"] = evidence  # dataclasses ask for it

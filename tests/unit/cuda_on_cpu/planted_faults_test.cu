@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "cuda_on_cpu/planted_faults.cuh"
+#include "tests/unit/cuda_on_cpu/planted_faults.cuh"
 
 namespace planted {
 namespace {

@@ -24,7 +24,7 @@ HEADS = "Array.from(document.querySelectorAll('th'), head => head.textContent)"
 @pytest.fixture(scope="module")
 def pages(build_dir, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    subprocess.run([build_dir / "tests" / "checkpoint" / "report_sample", folder], check=True)
+    subprocess.run([build_dir / "tests" / "report_sample", folder], check=True)
     return folder
 
 

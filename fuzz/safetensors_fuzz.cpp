@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "failure.hpp"
-#include "safetensors.hpp"
+#include "checkpoint/safetensors.hpp"
+#include "terminal/failure.hpp"
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <exception>
 #include <new>
 
-#include "commands.hpp"
-#include "failure.hpp"
-#include "writer.hpp"
+#include "checkpoint/writer.hpp"
+#include "commands/commands.hpp"
+#include "terminal/failure.hpp"
 
 namespace planck::cli {
 namespace {

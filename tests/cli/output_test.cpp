@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <string>
 
-#include "failure.hpp"
-#include "file.hpp"
+#include "checkpoint/file.hpp"
+#include "terminal/failure.hpp"
 
 namespace planck::cli {
 namespace {

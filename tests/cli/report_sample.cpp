@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "report.hpp"
+#include "report/report.hpp"
 
 namespace {
 

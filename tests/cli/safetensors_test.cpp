@@ -1,13 +1,13 @@
 // The reader of safetensors headers against files that lie, and the writer against the reader.
-#include "safetensors.hpp"
+#include "checkpoint/safetensors.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <string>
 
-#include "failure.hpp"
-#include "json.hpp"
+#include "checkpoint/json.hpp"
+#include "terminal/failure.hpp"
 
 namespace planck::cli {
 namespace {

@@ -1,5 +1,5 @@
 // Widening of 16-bit floats and the sums behind every table, against the plain way.
-#include "statistics.hpp"
+#include "quantize/statistics.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "layers.hpp"
-#include "workers.hpp"
+#include "checkpoint/workers.hpp"
+#include "quantize/layers.hpp"
 
 namespace planck::cli {
 namespace {

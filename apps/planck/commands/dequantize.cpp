@@ -1,0 +1,106 @@
+// planck dequantize: codes and scales back to floats, everything else as it is.
+#include <cstdio>
+
+#include "checkpoint/folder.hpp"
+#include "checkpoint/writer.hpp"
+#include "commands/commands.hpp"
+#include "quantize/stored.hpp"
+#include "terminal/failure.hpp"
+#include "terminal/table.hpp"
+
+namespace planck::cli {
+namespace {
+
+/// config.json without what describes codes that are gone.
+std::optional<std::string> plain_config(const Checkpoint& checkpoint) {
+  if (!checkpoint.config_text) return std::nullopt;
+  const Json* config = checkpoint.config.find("quantization_config");
+  if (config == nullptr) return checkpoint.config_text;
+  const Json* method = config->find("quant_method");
+  if (method == nullptr || method->text != "compressed-tensors") {
+    throw Failure(ExitCode::Refused, "config.json says that another method than compressed-tensors was used");
+  }
+  std::string out = *checkpoint.config_text;
+  const MemberRange member = find_member(out, "quantization_config");
+  return out.erase(member.begin, member.end - member.begin);
+}
+
+}  // namespace
+
+void dequantize_command(const DequantizeOptions& options) {
+  const Checkpoint checkpoint = with_folder_files(open_checkpoint(options.inputs), options.copy_all);
+  const std::vector<StoredTensor> tensors = stored_tensors(checkpoint);
+  const std::optional<std::string> config = plain_config(checkpoint);
+  std::vector<std::pair<std::string, std::vector<TensorInfo>>> files;
+  for (const Shard& shard : checkpoint.shards) files.emplace_back(shard.name, std::vector<TensorInfo>());
+  std::int64_t coded = 0;
+  for (const StoredTensor& each : tensors) {
+    coded += each.coded() ? 1 : 0;
+    files[each.shard].second.push_back(new_tensor(each.tensor->name, each.dtype(), each.tensor->shape));
+  }
+  if (coded == 0) {
+    throw Failure(ExitCode::Refused, text("nothing to dequantise in ", in_quotes(checkpoint.title),
+                                          ": no tensor of I8 or U8 has scales beside it (name + \"_scale\")"));
+  }
+
+  CheckpointWriter writer(checkpoint, options.output, options.force, "");
+  Workers workers(options.threads);
+  std::uint64_t bytes_after = 0;
+  std::vector<File> outputs;
+  for (std::size_t s = 0; s < files.size(); ++s) {
+    const std::string header = lay_out(files[s].second, checkpoint.shards[s].header.metadata);
+    outputs.push_back(writer.create(files[s].first));
+    outputs.back().write(std::as_bytes(std::span(header)), 0);
+    bytes_after += header.size();
+    for (const TensorInfo& tensor : files[s].second) bytes_after += tensor.bytes;
+  }
+  Progress progress("dequantising", bytes_after, options.json);
+  Quantizer copier(workers, {}, [&](std::uint64_t bytes) { progress.advance(bytes); });
+  std::vector<Scratch> scratch(static_cast<std::size_t>(workers.threads()));
+  std::vector<std::size_t> next(files.size(), 0);
+  for (const StoredTensor& each : tensors) {
+    const TensorInfo& out = files[each.shard].second[next[each.shard]++];
+    const File& output = outputs[each.shard];
+    if (!each.coded()) {
+      copier.copy(*each.file, each.tensor->begin, each.tensor->bytes, output, out.begin);
+      continue;
+    }
+    const std::int64_t size = each.dtype().bits / 8;
+    // Whole rows where they fit, so that a piece is one run.
+    const std::int64_t piece =
+        std::max<std::int64_t>(1, kStoredPiece / std::max<std::int64_t>(each.columns, 1)) * each.columns;
+    const std::int64_t step = piece > kStoredPiece || piece == 0 ? kStoredPiece : piece;
+    workers.for_each((out.elements + step - 1) / step, [&](int worker, std::int64_t p) {
+      const std::int64_t first = p * step;
+      const std::int64_t count = std::min(step, out.elements - first);
+      const std::byte* elements = each.read(first, count, scratch[static_cast<std::size_t>(worker)], 0);
+      output.write({elements, static_cast<std::size_t>(count * size)},
+                   out.begin + static_cast<std::uint64_t>(first * size));
+      progress.advance(static_cast<std::uint64_t>(count * size));
+    });
+    output.start_writing(out.begin, out.bytes);
+  }
+  for (const File& output : outputs) output.sync();
+  const std::uint64_t folder_bytes = writer.finish(config, files, copier);
+  const double seconds = progress.seconds();
+
+  if (options.json) {
+    JsonObject out;
+    out.add("command", "dequantize")
+        .add("version", version_text())
+        .add("input", checkpoint.title)
+        .add("output", options.output);
+    out.add("tensors", static_cast<std::int64_t>(coded))
+        .add("bytes_before", checkpoint.file_bytes())
+        .add("bytes_after", bytes_after);
+    add_folder_members(out, checkpoint, folder_bytes);
+    out.add("seconds", seconds).add("peak_memory_bytes", peak_memory());
+    std::printf("%s\n", out.str().c_str());
+    return;
+  }
+  std::printf("%sdequantised %s, %s -> %s, in %.2f s\nwritten: %s\n", folder_lines(checkpoint, folder_bytes).c_str(),
+              counted(coded, "tensor").c_str(), bytes_text(checkpoint.file_bytes()).c_str(),
+              bytes_text(bytes_after).c_str(), seconds, printable(options.output).c_str());
+}
+
+}  // namespace planck::cli

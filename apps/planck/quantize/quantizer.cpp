@@ -1,0 +1,399 @@
+#include "quantize/quantizer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "terminal/failure.hpp"
+#include "terminal/unicode.hpp"
+
+namespace planck::cli {
+namespace {
+
+constexpr std::uint64_t kReadAhead = 8 << 20;
+constexpr std::int64_t kMostColumns = 1 << 17;  // a row of f64 is then a piece, and the ranges of all take 4 MiB
+
+// The slots of a worker's memory.
+enum Slot : std::size_t { kInput, kCodes, kScales, kZeroPoints, kRestored, kWorkspace, kWide, kWideRestored };
+
+template <class T>
+T must(const Result<T>& result) {
+  if (!result) throw Failure(ExitCode::Refused, result.error().c_str());
+  if constexpr (!std::is_void_v<T>) return *result;
+}
+
+/// Runs a plan with a workspace of at most a piece.
+template <class Plan>
+void run_plan(const typename Plan::Descriptor& descriptor, const typename Plan::Args& args, Scratch& scratch) {
+  const Stream stream = Stream::cpu(1);
+  PlanPreference preference;
+  preference.max_workspace_bytes = static_cast<std::size_t>(kPieceBytes);
+  const Plan plan = must(Plan::select(stream, descriptor, preference));
+  const std::size_t bytes = plan.workspace_size();
+  must(plan.run(stream, {bytes > 0 ? scratch.slot(kWorkspace, bytes) : nullptr, bytes}, args));
+}
+
+/// Experts are told from a convolution of one dimension, [out, in, kernel], by their name.
+bool holds_experts(const TensorInfo& tensor) {
+  const std::string name = lowered(tensor.name);
+  return tensor.shape.size() == 3 &&
+         (name.find("expert") != std::string::npos || name.find("moe") != std::string::npos);
+}
+
+}  // namespace
+
+/// Elements [count, length, inner] in memory, with their codes and the scales of [count, inner].
+struct Quantizer::Piece {
+  Shape shape;
+  Shape scale_shape;
+  Granularity granularity;
+  ElementKind element = ElementKind::F32;
+  std::int64_t elements = 0;
+  std::int64_t first_element = 0;  ///< in the tensor
+  std::int64_t first_segment = 0;
+  std::int64_t segments = 0;
+  std::byte* input = nullptr;
+  std::byte* codes = nullptr;
+  std::byte* scales = nullptr;
+  std::int32_t* zero_points = nullptr;
+  bool writes_scales = true;
+};
+
+std::byte* Scratch::slot(std::size_t slot, std::size_t bytes) {
+  if (slot >= buffers_.size()) buffers_.resize(slot + 1);
+  Buffer& buffer = buffers_[slot];
+  if (buffer.bytes < bytes) {
+    buffer.memory.reset();
+    buffer.memory.reset(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{64})));
+    buffer.bytes = bytes;
+  }
+  return buffer.memory.get();
+}
+
+Segments segments_of(const TensorInfo& tensor, const QuantizeSettings& settings) {
+  const auto refuse = [&](const std::string& why) {
+    throw Failure(ExitCode::Refused, text("tensor ", in_quotes(tensor.name), " of shape ", shape_list(tensor.shape),
+                                          ": ", why, "; leave it out with --exclude, or choose otherwise"));
+  };
+  const std::vector<std::int64_t>& shape = tensor.shape;
+  // Experts are several matrices [out, in]; a convolution is one, with a kernel for each pair.
+  const std::size_t row_axis = holds_experts(tensor) ? 1 : 0;
+  const std::int64_t matrices = row_axis == 1 ? shape[0] : 1;
+  const std::int64_t rows = shape[row_axis];
+  const std::int64_t columns = shape[row_axis + 1];
+  const std::int64_t kernel = tensor.elements / (matrices * rows * columns);
+  const bool along_columns = settings.axis == 1;
+  std::vector<std::int64_t> scales(shape.size(), 1);
+  scales[0] = shape[0];
+  switch (settings.scope) {
+    case Scope::Tensor:
+      return {1, tensor.elements, 1, {1}};
+    case Scope::Token:
+      scales = shape;
+      scales.back() = 1;
+      return {tensor.elements / shape.back(), shape.back(), 1, scales};
+    case Scope::Channel:
+      scales[row_axis] = rows;
+      if (!along_columns) return {matrices * rows, columns * kernel, 1, scales};
+      if (kernel > 1) refuse("a convolution has no --axis 1");
+      scales[row_axis] = 1;
+      scales[row_axis + 1] = columns;
+      break;
+    case Scope::Group: {
+      const std::size_t cut_axis = row_axis + static_cast<std::size_t>(settings.axis);
+      const std::int64_t cut = shape[cut_axis];
+      if (cut % settings.group_size != 0) {
+        refuse(text("groups of ", settings.group_size, " do not divide its ", cut,
+                    along_columns ? " inputs" : " outputs"));
+      }
+      const std::int64_t groups = cut / settings.group_size;
+      if (along_columns) {
+        scales[row_axis] = rows;
+        scales[cut_axis] = groups;
+        return {matrices * rows * groups, settings.group_size * kernel, 1, scales};
+      }
+      scales = shape;
+      scales[cut_axis] = groups;
+      break;
+    }
+  }
+  const std::int64_t inner = columns * kernel;
+  if (inner > kMostColumns) refuse(text("ranges across rows are kept for at most ", kMostColumns, " columns"));
+  const std::int64_t length = settings.scope == Scope::Group ? settings.group_size : rows;
+  return {matrices * rows / length, length, inner, scales};
+}
+
+QuantizedSums Quantizer::measure(const Piece& piece, Scratch& scratch) const {
+  const ElementKind element = piece.element;
+  const auto bytes = static_cast<std::size_t>(piece.elements * size_of(element));
+  std::byte* restored = scratch.slot(kRestored, bytes);
+  DequantizeDescriptor back;
+  back.shape = piece.shape;
+  back.input_element = settings_.codes;
+  back.output_element = element;
+  back.granularity = piece.granularity;
+  back.scale_element = element;
+  back.trust_qparams = true;
+  DequantizeArgs args;
+  args.input = AnyTensorRef::of(piece.codes, settings_.codes, piece.shape);
+  args.scale = ScaleArg(AnyTensorRef::of(piece.scales, element, piece.scale_shape));
+  if (!settings_.symmetric)
+    args.zero_point = ZeroPointArg(AnyTensorRef::of(piece.zero_points, ElementKind::S32, piece.scale_shape));
+  args.output = AnyTensorMut::of(restored, element, piece.shape);
+  run_plan<DequantizePlan<>>(back, args, scratch);
+
+  QuantizedSums sums;
+  const auto count = static_cast<std::size_t>(piece.elements);
+  const auto add = [&]<class C>(C) {
+    const auto wide = [&](const std::byte* from, Slot slot) {
+      if (element == element_of<C>) return std::span(reinterpret_cast<const C*>(from), count);
+      const std::span<C> to(reinterpret_cast<C*>(scratch.slot(slot, count * sizeof(C))), count);
+      widen(element, from, to);
+      return std::span<const C>(to);
+    };
+    const std::span<const C> x = wide(piece.input, kWide);
+    sums.range = range_of(x);
+    sums.errors = errors_of(x, wide(restored, kWideRestored));
+  };
+  widens_to_f32(element) ? add(float{}) : add(double{});
+  if (piece.writes_scales) {
+    std::vector<double> scales(static_cast<std::size_t>(piece.segments));
+    widen(element, piece.scales, std::span(scales));
+    sums.scales = range_of(std::span<const double>(scales));
+  }
+  return sums;
+}
+
+void Quantizer::write(const QuantizeJob& job, const Piece& piece) const {
+  const auto put = [&](const void* data, std::int64_t bytes, std::uint64_t at) {
+    job.output->write(std::span(static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes)), at);
+  };
+  const auto element = static_cast<std::int64_t>(size_of(piece.element));
+  put(piece.codes, piece.elements, job.codes_at + static_cast<std::uint64_t>(piece.first_element));
+  if (!piece.writes_scales) return;
+  put(piece.scales, piece.segments * element, job.scale_at + static_cast<std::uint64_t>(piece.first_segment * element));
+  if (settings_.symmetric) return;
+  // A zero point fits the codes' type, because every range holds 0.
+  std::vector<std::uint8_t> narrow(static_cast<std::size_t>(piece.segments));
+  for (std::size_t i = 0; i < narrow.size(); ++i) narrow[i] = static_cast<std::uint8_t>(piece.zero_points[i]);
+  put(narrow.data(), piece.segments, job.zero_point_at + static_cast<std::uint64_t>(piece.first_segment));
+}
+
+QuantizedSums Quantizer::whole_segments(const QuantizeJob& job, const Segments& segments, std::int64_t first,
+                                        std::int64_t count, Scratch& scratch) const {
+  Piece piece;
+  piece.element = *job.tensor->dtype.kind;
+  const std::int64_t unit = segments.length * segments.inner;
+  piece.elements = count * unit;
+  piece.first_element = first * unit;
+  piece.segments = count * segments.inner;
+  piece.first_segment = first * segments.inner;
+  if (segments.inner == 1) {
+    piece.shape = {count, segments.length};
+    piece.scale_shape = {count};
+    piece.granularity = PerToken{};
+  } else {
+    piece.shape = {count, segments.length, segments.inner};
+    piece.scale_shape = {count, 1, segments.inner};
+    piece.granularity = PerGroup{1, segments.length};
+  }
+  const std::int64_t element = size_of(piece.element);
+  const auto bytes = static_cast<std::size_t>(piece.elements * element);
+  piece.input = scratch.slot(kInput, bytes);
+  piece.codes = scratch.slot(kCodes, static_cast<std::size_t>(piece.elements));
+  piece.scales = scratch.slot(kScales, static_cast<std::size_t>(piece.segments * element));
+  piece.zero_points =
+      reinterpret_cast<std::int32_t*>(scratch.slot(kZeroPoints, static_cast<std::size_t>(piece.segments) * 4));
+  const std::uint64_t at = job.tensor->begin + static_cast<std::uint64_t>(piece.first_element * element);
+  job.input->will_read(at + kReadAhead, bytes);
+  job.input->read({piece.input, bytes}, at);
+
+  DynamicRangeQuantizeDescriptor what;
+  what.shape = piece.shape;
+  what.q_min = settings_.q_min();
+  what.q_max = settings_.q_max();
+  what.mode = settings_.symmetric ? DynamicRangeMode::Symmetric : DynamicRangeMode::Asymmetric;
+  what.scope = piece.granularity;
+  what.input_element = piece.element;
+  what.output_element = settings_.codes;
+  what.scale_element = piece.element;
+  DynamicRangeQuantizeArgs args;
+  args.input = AnyTensorRef::of(piece.input, piece.element, piece.shape);
+  args.scale = AnyTensorMut::of(piece.scales, piece.element, piece.scale_shape);
+  args.output = AnyTensorMut::of(piece.codes, settings_.codes, piece.shape);
+  if (!settings_.symmetric) args.zero_point = AnyTensorMut::of(piece.zero_points, ElementKind::S32, piece.scale_shape);
+  run_plan<DynamicRangeQuantizePlan<>>(what, args, scratch);
+  write(job, piece);
+  advance_(bytes);
+  return measure(piece, scratch);
+}
+
+/// The ranges of `inner` segments that do not fit a piece, then their codes. Ranges are kept as elements of the tensor,
+/// row 0 the smallest and row 1 the largest, so that the plan that turns ranges into scales sees numbers of the tensor.
+QuantizedSums Quantizer::long_segment(const QuantizeJob& job, const Segments& segments, std::int64_t index) {
+  const ElementKind element = *job.tensor->dtype.kind;
+  const std::int64_t size = size_of(element);
+  const std::int64_t inner = segments.inner;
+  const std::int64_t rows = inner == 1 ? kPieceBytes / size : std::max<std::int64_t>(1, kPieceBytes / (inner * size));
+  const std::int64_t pieces = (segments.length + rows - 1) / rows;
+  const auto start = [&](std::int64_t piece) { return (index * segments.length + piece * rows) * inner; };
+  const auto rows_of = [&](std::int64_t piece) { return std::min(rows, segments.length - piece * rows); };
+  const auto read = [&](std::int64_t piece, Scratch& scratch) {
+    const auto bytes = static_cast<std::size_t>(rows_of(piece) * inner * size);
+    std::byte* memory = scratch.slot(kInput, bytes);
+    const std::uint64_t at = job.tensor->begin + static_cast<std::uint64_t>(start(piece) * size);
+    job.input->will_read(at + kReadAhead, bytes);
+    job.input->read({memory, bytes}, at);
+    advance_(bytes / 2);  // it is read twice
+    return memory;
+  };
+
+  std::vector<RangeSums> ranges(static_cast<std::size_t>(inner));
+  std::mutex mutex;
+  workers_.for_each(pieces, [&](int worker, std::int64_t p) {
+    Scratch& scratch = scratch_[static_cast<std::size_t>(worker)];
+    const std::byte* memory = read(p, scratch);
+    const auto count = static_cast<std::size_t>(rows_of(p) * inner);
+    const std::span<double> wide(reinterpret_cast<double*>(scratch.slot(kWide, count * sizeof(double))), count);
+    widen(element, memory, wide);
+    std::vector<RangeSums> own(static_cast<std::size_t>(inner));
+    if (inner == 1) {
+      own[0] = range_of(std::span<const double>(wide));
+    } else {
+      for (std::size_t i = 0; i < count; ++i) {
+        RangeSums& range = own[i % own.size()];
+        if (!std::isfinite(wide[i])) ++range.nans;
+        range.min = std::min(range.min, std::isfinite(wide[i]) ? wide[i] : range.min);
+        range.max = std::max(range.max, std::isfinite(wide[i]) ? wide[i] : range.max);
+      }
+    }
+    const std::lock_guard lock(mutex);
+    for (std::size_t i = 0; i < own.size(); ++i) ranges[i].merge(own[i]);
+  });
+
+  std::vector<std::byte> bounds(static_cast<std::size_t>(2 * inner * size));
+  for (std::int64_t i = 0; i < 2 * inner; ++i) {
+    const RangeSums& range = ranges[static_cast<std::size_t>(i % inner)];
+    const double bound = !range.any() ? 0 : i < inner ? range.min : range.max;
+    const auto store = [&](auto value) { std::memcpy(bounds.data() + i * size, &value, sizeof value); };
+    switch (element) {
+      case ElementKind::F16:
+        store(f16(bound));
+        break;
+      case ElementKind::Bf16:
+        store(bf16(bound));
+        break;
+      case ElementKind::F32:
+        store(static_cast<float>(bound));
+        break;
+      default:
+        store(bound);
+    }
+  }
+  std::vector<std::byte> scales(static_cast<std::size_t>(inner * size));
+  std::vector<std::int32_t> zero_points(static_cast<std::size_t>(inner));
+  DynamicRangeQuantizeDescriptor range;
+  range.shape = {2, inner};
+  range.q_min = settings_.q_min();
+  range.q_max = settings_.q_max();
+  range.mode = settings_.symmetric ? DynamicRangeMode::Symmetric : DynamicRangeMode::Asymmetric;
+  range.scope = PerChannel{1};
+  range.input_element = element;
+  range.output_element = settings_.codes;
+  range.scale_element = element;
+  range.qparams_only = true;
+  DynamicRangeQuantizeArgs range_args;
+  range_args.input = AnyTensorRef::of(bounds.data(), element, {2, inner});
+  range_args.scale = AnyTensorMut::of(scales.data(), element, {inner});
+  if (!settings_.symmetric) range_args.zero_point = AnyTensorMut::of(zero_points.data(), ElementKind::S32, {inner});
+  run_plan<DynamicRangeQuantizePlan<>>(range, range_args, scratch_[0]);
+
+  std::vector<QuantizedSums> sums(static_cast<std::size_t>(pieces));
+  workers_.for_each(pieces, [&](int worker, std::int64_t p) {
+    Scratch& scratch = scratch_[static_cast<std::size_t>(worker)];
+    Piece piece;
+    piece.element = element;
+    piece.elements = rows_of(p) * inner;
+    piece.first_element = start(p);
+    piece.segments = inner;
+    piece.first_segment = index * inner;
+    piece.shape = {rows_of(p), inner};
+    piece.scale_shape = {inner};
+    piece.granularity = PerChannel{1};
+    if (inner == 1) {
+      piece.shape = {rows_of(p)};
+      piece.scale_shape = Shape();
+      piece.granularity = PerTensor{};
+    }
+    piece.input = read(p, scratch);
+    piece.codes = scratch.slot(kCodes, static_cast<std::size_t>(piece.elements));
+    piece.scales = scales.data();
+    piece.zero_points = zero_points.data();
+    piece.writes_scales = p == 0;
+    QuantizeDescriptor what;
+    what.shape = piece.shape;
+    what.q_min = settings_.q_min();
+    what.q_max = settings_.q_max();
+    what.input_element = element;
+    what.output_element = settings_.codes;
+    what.granularity = piece.granularity;
+    what.scale_element = element;
+    QuantizeArgs args;
+    args.input = AnyTensorRef::of(piece.input, element, piece.shape);
+    args.scale = ScaleArg(AnyTensorRef::of(piece.scales, element, piece.scale_shape));
+    if (!settings_.symmetric)
+      args.zero_point = ZeroPointArg(AnyTensorRef::of(piece.zero_points, ElementKind::S32, piece.scale_shape));
+    args.output = AnyTensorMut::of(piece.codes, settings_.codes, piece.shape);
+    run_plan<QuantizePlan<>>(what, args, scratch);
+    write(job, piece);
+    sums[static_cast<std::size_t>(p)] = measure(piece, scratch);
+  });
+  QuantizedSums total;
+  for (const QuantizedSums& each : sums) total.merge(each);
+  return total;
+}
+
+QuantizedSums Quantizer::run(const QuantizeJob& job) {
+  const Segments segments = segments_of(*job.tensor, settings_);
+  const std::int64_t unit_bytes = segments.length * segments.inner * (job.tensor->dtype.bits / 8);
+  QuantizedSums total;
+  if (unit_bytes <= kPieceBytes) {
+    const std::int64_t units = kPieceBytes / unit_bytes;
+    const std::int64_t pieces = (segments.outer + units - 1) / units;
+    std::vector<QuantizedSums> sums(static_cast<std::size_t>(pieces));
+    workers_.for_each(pieces, [&](int worker, std::int64_t p) {
+      const std::int64_t count = std::min(units, segments.outer - p * units);
+      sums[static_cast<std::size_t>(p)] =
+          whole_segments(job, segments, p * units, count, scratch_[static_cast<std::size_t>(worker)]);
+    });
+    for (const QuantizedSums& each : sums) total.merge(each);
+  } else {
+    for (std::int64_t i = 0; i < segments.outer; ++i) total.merge(long_segment(job, segments, i));
+  }
+  if (total.range.nans + total.range.infinities > 0) {
+    throw Failure(
+        ExitCode::Refused,
+        text("tensor ", in_quotes(job.tensor->name), " holds ", total.range.nans, " NaN and ", total.range.infinities,
+             " infinite elements, which no code can stand for; leave it out with --exclude"));
+  }
+  job.output->start_writing(job.codes_at, static_cast<std::uint64_t>(job.tensor->elements));
+  return total;
+}
+
+void Quantizer::copy(const File& from, std::uint64_t from_offset, std::uint64_t bytes, const File& to,
+                     std::uint64_t to_offset) {
+  constexpr auto kPiece = static_cast<std::uint64_t>(kPieceBytes);
+  workers_.for_each(static_cast<std::int64_t>((bytes + kPiece - 1) / kPiece), [&](int worker, std::int64_t p) {
+    const std::uint64_t begin = static_cast<std::uint64_t>(p) * kPiece;
+    const std::uint64_t count = std::min(kPiece, bytes - begin);
+    std::byte* memory = scratch_[static_cast<std::size_t>(worker)].slot(kInput, count);
+    from.will_read(from_offset + begin + kReadAhead, count);
+    from.read({memory, count}, from_offset + begin);
+    to.write({memory, count}, to_offset + begin);
+    advance_(count);
+  });
+  to.start_writing(to_offset, bytes);
+}
+
+}  // namespace planck::cli

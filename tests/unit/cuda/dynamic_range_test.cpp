@@ -272,7 +272,7 @@ const Case kCases[] = {
     {"no_groups", {5, 0}, PerGroup{1, 4}},
 };
 INSTANTIATE_TEST_SUITE_P(Segments, DynamicRangeCuda, testing::ValuesIn(kCases),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& each) { return std::string(each.param.name); });
 
 /// Segments without a finite number, or of zeros only.
 TEST(DynamicRangeCudaValues, NothingToRange) {

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "interleaved.hpp"
-#include "quantize/ops.hpp"
+#include "quantize/cpu/kernel_row.hpp"
 #include "testing/op_cases.hpp"
 #include "testing/test_tensor.hpp"
 

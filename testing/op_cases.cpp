@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "cpu/isa.hpp"
-#include "quantize/ops.hpp"
-#include "scan/ops.hpp"
+#include "quantize/cpu/kernel_row.hpp"
+#include "scan/kinds.hpp"
 
 namespace planck::test {
 namespace {

@@ -128,21 +128,12 @@ struct PlanPreference {
   std::optional<ArchSku> prefer_arch;
 };
 
-namespace core {
-struct DeviceBackend;
-}
-
 namespace detail {
-struct KernelRow;
-
-/// What `select` settled; opaque to callers.
+/// What `select` settled. The storage is the backend's and opaque, so that what it keeps there is no part of the ABI.
 struct PlanChoice {
-  Device device = Device::Cpu;
   KernelSku sku;
-  const KernelRow* kernel = nullptr;             ///< the elementwise kernel; null for the reference
-  const KernelRow* term_kernel = nullptr;        ///< the same with outputs in C, for summed gradients
-  const core::DeviceBackend* backend = nullptr;  ///< who launches, on streams of a device
   std::size_t workspace_bytes = 0;
+  alignas(8) std::array<std::byte, 64> storage{};
 };
 }  // namespace detail
 

@@ -1,17 +1,17 @@
-// The parameterised binary family's plans: checks, the choice of kernels, and which gradients are summed.
+// The plans of the parameterised binary family: checks, and the jobs of a run.
 #include <algorithm>
 #include <array>
-#include <optional>
 
-#include "binary/ops.hpp"
-#include "core/plan_parts.hpp"
+#include "backend/plan_parts.hpp"
+#include "binary/job.hpp"
 #include "core/small_operands.hpp"
-#include "cpu/elementwise.hpp"
-#include "cpu/reduce.hpp"
 
 namespace planck {
 namespace {
 
+using backend::Choice;
+using binary::BinaryJob;
+using binary::Weight;
 using core::fail;
 using core::OperandChecks;
 using core::printable;
@@ -20,7 +20,6 @@ using core::Status;
 using core::StridedLoop;
 using core::Text;
 using detail::PlanChoice;
-using elementwise::Weight;
 
 Weight weight_of(const BinaryParamDescriptor& d) { return d.weight_shape ? Weight::Tensor : Weight::Scalar; }
 const Shape& a_shape(const BinaryParamDescriptor& d) { return d.a_shape ? *d.a_shape : d.shape; }
@@ -29,19 +28,21 @@ const Shape& b_shape(const BinaryParamDescriptor& d) { return d.b_shape ? *d.b_s
 /// A gradient of this shape is a sum: it has fewer elements than the result (or some where that has none).
 bool summed(const BinaryParamDescriptor& d, const Shape& shape) { return core::numel(shape) != core::numel(d.shape); }
 
-/// What any group of summed gradients needs, for any strides.
-std::size_t device_sums_workspace(const core::DeviceBackend& backend, const BinaryParamDescriptor& d) noexcept {
-  std::size_t bytes = 0;
-  const auto take = [&](const Shape& shape) {
-    if (!summed(d, shape)) return;
-    StridedLoop loop(d.shape);
-    loop.add(core::sum_of_shape(shape, d.element));
-    bytes = std::max(bytes, backend.sums_workspace(core::sum_shape(loop), core::kMaxDeviceSums));
-  };
-  take(a_shape(d));
-  take(b_shape(d));
-  if (d.weight_shape) take(*d.weight_shape);
-  return bytes;
+BinaryJob job_of(const BinaryParamDescriptor& d, bool backward, StridedLoop* loop = nullptr) {
+  BinaryJob job{d.kind, backward, weight_of(d), d.element, d.param};
+  job.sums.element = d.element;
+  job.loop = loop;
+  return job;
+}
+
+/// The job that sums gradients of this shape, as far as `prepare` asks: any of them may come together.
+Status prepare_sums(const BinaryParamDescriptor& d, const Shape& shape, backend::Selection& selection) noexcept {
+  if (!summed(d, shape)) return {};
+  StridedLoop loop(d.shape);
+  loop.add(core::sum_of_shape(shape, d.element));
+  BinaryJob job = job_of(d, true, &loop);
+  job.sums.count = core::kMaxSums;
+  return selection.choice.backend->binary.prepare(job, selection);
 }
 
 Result<PlanChoice> select_binary_param(std::string_view plan, bool backward, const Stream& stream,
@@ -59,31 +60,31 @@ Result<PlanChoice> select_binary_param(std::string_view plan, bool backward, con
 
   const bool sums = backward && (summed(d, a_shape(d)) || summed(d, b_shape(d)) ||
                                  (d.weight_shape.has_value() && summed(d, *d.weight_shape)));
-  core::KernelRequest request;
-  request.plan = plan;
-  request.rows = cpu::binary_param_kernels;
-  request.kernel = elementwise::kernel_row(d.kind, backward, weight_of(d), d.element, false);
+  backend::Request request{plan, stream, preference};
+  request.sku.category = OpCategory::BinaryElementwise;
+  request.sku.op = static_cast<std::int32_t>(d.kind);
+  request.sku.backward = backward;
+  request.sku.element = d.element;
+  request.sku.precision_guarantee = backend::precision_of(d.element, sums);
+  Result<backend::Selection> selection = backend::choose(request);
+  if (!selection) return tl::unexpected(selection.error());
+  PLANCK_TRY(selection->choice.backend->binary.prepare(job_of(d, backward), *selection));
   if (sums) {
-    request.term_kernel = request.kernel;
-    request.term_kernel->terms = true;
-    const core::DeviceBackend* const device = core::device_backend(stream);
-    request.workspace_bytes =
-        device != nullptr ? device_sums_workspace(*device, d)
-                          : cpu::reduce_workspace(core::numel(d.shape),
-                                                  elementwise::inputs_of(true, weight_of(d)) * size_of(d.element));
+    PLANCK_TRY(prepare_sums(d, a_shape(d), *selection));
+    PLANCK_TRY(prepare_sums(d, b_shape(d), *selection));
+    if (d.weight_shape) PLANCK_TRY(prepare_sums(d, *d.weight_shape, *selection));
   }
-  request.precision = core::precision_of(d.element, sums);
-  return core::choose_kernel(request, stream, preference);
+  return backend::settle(*selection);
 }
 
-/// Calls body(params) with the scalar weight in the element's compute type.
-template <class Body>
-void with_params(const BinaryParamDescriptor& d, const Body& body) {
-  if (d.element == ElementKind::F64) {
-    body(elementwise::Params<double>{d.param});
-  } else {
-    body(elementwise::Params<float>{static_cast<float>(d.param)});
+Status check_weight(std::string_view plan, OperandChecks& checks, const BinaryParamDescriptor& d,
+                    const std::optional<AnyTensorRef>& weight) noexcept {
+  if (d.weight_shape && !weight) return fail(Text::ArgumentMissing, {plan, "weight", "a descriptor with weight_shape"});
+  if (!d.weight_shape && weight) {
+    return fail(Text::ArgumentUnexpected, {plan, "weight", "the descriptor has no weight_shape"});
   }
+  if (!weight) return {};
+  return checks.add({"weight", Role::Input, *weight, d.element, &*d.weight_shape});
 }
 
 struct BinaryParamParts {
@@ -95,28 +96,16 @@ struct BinaryParamParts {
     return select_binary_param(kPlan, false, stream, d, preference, expected);
   }
 
-  static Status check_weight(std::string_view plan, OperandChecks& checks, const BinaryParamDescriptor& d,
-                             const std::optional<AnyTensorRef>& weight) noexcept {
-    if (d.weight_shape && !weight)
-      return fail(Text::ArgumentMissing, {plan, "weight", "a descriptor with weight_shape"});
-    if (!d.weight_shape && weight) {
-      return fail(Text::ArgumentUnexpected, {plan, "weight", "the descriptor has no weight_shape"});
-    }
-    if (!weight) return {};
-    return checks.add({"weight", Role::Input, *weight, d.element, &*d.weight_shape});
-  }
-
-  static bool run_small(const BinaryParamDescriptor& d, const cpu::KernelRow& kernel,
-                        const BinaryParamArgs& a) noexcept {
+  static bool run_small(const BinaryParamDescriptor& d, const Choice& choice, const BinaryParamArgs& a) noexcept {
+    const auto run = choice.backend->binary.run_small;
     core::SmallOperands operands(d.shape);
-    if (!operands.has_work() || d.weight_shape.has_value() != a.weight.has_value()) return false;
+    if (run == nullptr || !operands.has_work() || d.weight_shape.has_value() != a.weight.has_value()) return false;
     // What broadcasts has another shape than d.shape, or is refused for it.
     if (!operands.add_input(a.a, d.element) || a.a.shape != a_shape(d)) return false;
     if (!operands.add_input(a.b, d.element) || a.b.shape != b_shape(d)) return false;
     if (a.weight && (!operands.add_input(*a.weight, d.element) || a.weight->shape != *d.weight_shape)) return false;
     if (!operands.add_output(a.y, d.element)) return false;
-    with_params(d, [&](const auto& params) { kernel.span(&params, operands.data(), operands.elements(), 0); });
-    return true;
+    return run(choice, job_of(d, false), operands.data(), operands.elements());
   }
 
   static Status check(OperandChecks& checks, const BinaryParamDescriptor& d, const BinaryParamArgs& a) noexcept {
@@ -127,27 +116,10 @@ struct BinaryParamParts {
     return checks.check_overlaps();
   }
 
-  static void execute(const BinaryParamDescriptor& d, const PlanChoice& choice, const Stream& stream, const Workspace&,
-                      const BinaryParamArgs& a) noexcept {
+  static Status run(const backend::Run& run, const BinaryParamDescriptor& d, const BinaryParamArgs& a) noexcept {
     StridedLoop loop =
         a.weight ? StridedLoop(d.shape, {a.a, a.b, *a.weight, a.y}) : StridedLoop(d.shape, {a.a, a.b, a.y});
-    if (choice.kernel == nullptr) {
-      elementwise::reference::forward(loop, d.kind, weight_of(d), d.element, d.param);
-      return;
-    }
-    with_params(d, [&](const auto& params) {
-      cpu::run_elementwise(stream, *choice.kernel, &params, loop, elementwise::inputs_of(false, weight_of(d)));
-    });
-  }
-
-  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const BinaryParamDescriptor& d,
-                       const BinaryParamArgs& a) noexcept {
-    StridedLoop loop(d.shape);
-    loop.add(a.a);
-    loop.add(a.b);
-    if (a.weight) loop.add(*a.weight);
-    loop.add(a.y);
-    return backend.binary(run, {d.kind, false, weight_of(d), d.element, d.param}, loop);
+    return run.choice.backend->binary.run(run, job_of(d, false, &loop));
   }
 };
 
@@ -182,7 +154,7 @@ struct BinaryParamBackwardParts {
     PLANCK_TRY(checks.add({"dy", Role::Input, a.dy, d.element, &d.shape}));
     if (a.a) PLANCK_TRY(checks.add({"a", Role::Input, *a.a, d.element, &a_shape(d)}));
     if (a.b) PLANCK_TRY(checks.add({"b", Role::Input, *a.b, d.element, &b_shape(d)}));
-    PLANCK_TRY(BinaryParamParts::check_weight(kPlan, checks, d, a.weight));
+    PLANCK_TRY(check_weight(kPlan, checks, d, a.weight));
     static constexpr std::string_view kNames[] = {"da", "db", "dw"};
     for (const int g : {kDa, kDb, kDw}) {
       if (!gradient(a, g)) continue;
@@ -214,124 +186,55 @@ struct BinaryParamBackwardParts {
     return loop;
   }
 
-  /// Adds the gradients that are asked for as outputs, and the others as absent ones of kind `otherwise`.
-  static void add_outputs(StridedLoop& loop, const BinaryParamDescriptor& d, const BinaryParamBackwardArgs& a,
-                          const Wanted& wanted, ElementKind otherwise) {
-    for (int g = 0; g < elementwise::gradients_of(weight_of(d)); ++g) {
-      if (wanted[g]) {
+  /// One pass over the inputs for sums of one shape, and for elementwise gradients beside them.
+  static Status run_pass(const backend::Run& run, const BinaryParamDescriptor& d, const BinaryParamBackwardArgs& a,
+                         const Wanted& sums, const Wanted& elementwise) noexcept {
+    Wanted wanted{};
+    for (const int g : {kDa, kDb, kDw}) wanted[g] = sums[g] || elementwise[g];
+    StridedLoop loop = input_loop(d, a, wanted);
+    BinaryJob job = job_of(d, true, &loop);
+    for (int g = 0; g < job.outputs(); ++g) {
+      if (elementwise[g]) {
         loop.add(*gradient(a, g));
       } else {
-        loop.add_absent(otherwise);
+        loop.add_absent(d.element);
       }
     }
-  }
-
-  /// One pass over the inputs for sums of one shape, and for elementwise gradients beside them.
-  static void sum_gradients(const BinaryParamDescriptor& d, const PlanChoice& choice, const Stream& stream,
-                            const Workspace& workspace, const BinaryParamBackwardArgs& a, const Wanted& sums,
-                            const Wanted& beside) noexcept {
-    Wanted wanted{};
-    for (const int g : {kDa, kDb, kDw}) wanted[g] = sums[g] || beside[g];
-    StridedLoop loop = input_loop(d, a, wanted);
-    const int inputs = loop.operands;
-    const ElementKind compute = compute_of(d.element);
-    add_outputs(loop, d, a, beside, compute);
-    int count = 0;
-    std::array<int, cpu::kMaxGradients> term{};
     for (const int g : {kDa, kDb, kDw}) {
       if (!sums[g]) continue;
       loop.add(*gradient(a, g));
-      term[count++] = g;
+      job.sums.add(g);
     }
-    with_params(d, [&](const auto& params) {
-      cpu::run_reduction(stream,
-                         {*choice.term_kernel, choice.sku.arch, &params, loop, inputs, count, term, compute, d.element},
-                         workspace);
-    });
+    return run.choice.backend->binary.run(run, job);
   }
 
-  /// The reference takes a pass for each sum.
-  static void sum_by_reference(const BinaryParamDescriptor& d, const BinaryParamBackwardArgs& a, int g) {
-    Wanted wanted{};
-    wanted[g] = true;
-    StridedLoop loop = input_loop(d, a, wanted);
-    add_outputs(loop, d, a, {}, compute_of(d.element));
-    loop.add(*gradient(a, g));
-    elementwise::reference::backward_summed(loop, d.kind, weight_of(d), d.element, d.param, g);
-  }
-
-  /// The gradients that are asked for, by how they are made.
-  struct Asked {
+  /// Sums first: they touch no input, while an elementwise gradient may overwrite one in place. So those come with the
+  /// last of the sums.
+  static Status run(const backend::Run& run, const BinaryParamDescriptor& d,
+                    const BinaryParamBackwardArgs& a) noexcept {
     Wanted elementwise{};
     Wanted sums{};
-    Asked(const BinaryParamDescriptor& d, const BinaryParamBackwardArgs& a) {
-      for (const int g : {kDa, kDb, kDw}) {
-        if (gradient(a, g)) (summed(d, gradient_shape(d, g)) ? sums : elementwise)[g] = true;
-      }
+    for (const int g : {kDa, kDb, kDw}) {
+      if (gradient(a, g)) (summed(d, gradient_shape(d, g)) ? sums : elementwise)[g] = true;
     }
-    /// Takes the next sums of one shape, which come from one reading; none when all are taken.
-    Wanted take_sums(const BinaryParamDescriptor& d) {
-      Wanted together{};
-      int first = kDa;
-      while (first <= kDw && !sums[first]) ++first;
-      for (int g = first; g <= kDw; ++g) {
-        together[g] = sums[g] && gradient_shape(d, g) == gradient_shape(d, first);
-        if (together[g]) sums[g] = false;
-      }
-      return together;
-    }
-  };
-
-  static void execute(const BinaryParamDescriptor& d, const PlanChoice& choice, const Stream& stream,
-                      const Workspace& workspace, const BinaryParamBackwardArgs& a) noexcept {
-    Asked asked(d, a);
-    // Sums first: they touch no input, while an elementwise gradient may overwrite one in place. So those come with the
-    // last of the sums.
-    if (choice.kernel == nullptr) {
-      for (const int g : {kDa, kDb, kDw}) {
-        if (asked.sums[g]) sum_by_reference(d, a, g);
-      }
-    } else {
-      while (asked.sums != Wanted{}) {
-        const Wanted together = asked.take_sums(d);
-        const bool last = asked.sums == Wanted{};
-        sum_gradients(d, choice, stream, workspace, a, together, last ? asked.elementwise : Wanted{});
-        if (last) return;
-      }
-    }
-    const Wanted& elementwise_wanted = asked.elementwise;
-    if (elementwise_wanted == Wanted{}) return;
-    StridedLoop loop = input_loop(d, a, elementwise_wanted);
-    const int inputs = loop.operands;
-    add_outputs(loop, d, a, elementwise_wanted, d.element);
-    if (choice.kernel == nullptr) {
-      elementwise::reference::backward(loop, d.kind, weight_of(d), d.element, d.param);
-      return;
-    }
-    with_params(d, [&](const auto& params) { cpu::run_elementwise(stream, *choice.kernel, &params, loop, inputs); });
+    do {
+      const Wanted together = take_sums(d, sums);
+      const bool last = sums == Wanted{};
+      PLANCK_TRY(run_pass(run, d, a, together, last ? elementwise : Wanted{}));
+    } while (sums != Wanted{});
+    return {};
   }
 
-  /// One call for the sums of one shape; elementwise gradients go with the last one, as above.
-  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const BinaryParamDescriptor& d,
-                       const BinaryParamBackwardArgs& a) noexcept {
-    Asked asked(d, a);
-    do {
-      const Wanted sums = asked.take_sums(d);
-      const Wanted beside = asked.sums == Wanted{} ? asked.elementwise : Wanted{};
-      Wanted wanted{};
-      for (const int g : {kDa, kDb, kDw}) wanted[g] = sums[g] || beside[g];
-      StridedLoop loop = input_loop(d, a, wanted);
-      add_outputs(loop, d, a, beside, d.element);
-      core::DeviceBinary job{d.kind, true, weight_of(d), d.element, d.param};
-      job.sums.element = d.element;
-      for (const int g : {kDa, kDb, kDw}) {
-        if (!sums[g]) continue;
-        loop.add(*gradient(a, g));
-        job.sums.term[job.sums.count++] = g;
-      }
-      PLANCK_TRY(backend.binary(run, job, loop));
-    } while (asked.sums != Wanted{});
-    return {};
+  /// The next sums of one shape, which come from one reading; none when all are taken.
+  static Wanted take_sums(const BinaryParamDescriptor& d, Wanted& sums) {
+    Wanted together{};
+    int first = kDa;
+    while (first <= kDw && !sums[first]) ++first;
+    for (int g = first; g <= kDw; ++g) {
+      together[g] = sums[g] && gradient_shape(d, g) == gradient_shape(d, first);
+      if (together[g]) sums[g] = false;
+    }
+    return together;
   }
 };
 

@@ -1,5 +1,7 @@
 // The parameterised binary family as plain loops, to be read beside docs/ops/binary_param.md.
-#include "binary/ops.hpp"
+#include "backend/reference.hpp"
+
+#include "binary/job.hpp"
 #include "core/reference_loop.hpp"
 #include "numerics/dispatch.hpp"
 #include "numerics/storage.hpp"
@@ -10,9 +12,11 @@ namespace {
 }  // namespace
 }  // namespace planck::scalar
 
-namespace planck::elementwise::reference {
+namespace planck::reference {
 namespace {
 
+using binary::BinaryJob;
+using binary::Weight;
 using scalar::Compute;
 using scalar::narrow;
 using scalar::widen;
@@ -28,12 +32,12 @@ void with_kind(BinaryKind kind, const Body& body) {
 
 /// The three gradients' terms at one index, in C.
 template <class T, class Op, class Cells>
-std::array<Compute<T>, 3> terms(Op, const Cells& cell, Weight weight, double param) {
+std::array<Compute<T>, 3> terms(Op, const Cells& cell, const BinaryJob& job) {
   using C = Compute<T>;
   const auto input = [&](int k) { return cell(k).present() ? widen<C>(cell(k).template get<T>()) : C(0); };
   const C dy = input(0);
-  if (weight == Weight::Scalar) {
-    const C w = static_cast<C>(param);
+  if (job.weight == Weight::Scalar) {
+    const C w = static_cast<C>(job.param);
     return {Op::da(dy, w), Op::db(dy, w), C(0)};
   }
   const C a = input(1);
@@ -42,45 +46,50 @@ std::array<Compute<T>, 3> terms(Op, const Cells& cell, Weight weight, double par
   return {Op::da(dy, w), Op::db(dy, w), Op::dw(dy, a, b)};
 }
 
+template <class Op, class T>
+void forward(const BinaryJob& job) {
+  using C = Compute<T>;
+  const int y = job.inputs();
+  core::for_each_index(*job.loop, [&](const auto& cell) {
+    const C a = widen<C>(cell(0).template get<T>());
+    const C b = widen<C>(cell(1).template get<T>());
+    const C w = job.weight == Weight::Tensor ? widen<C>(cell(2).template get<T>()) : static_cast<C>(job.param);
+    cell(y).set(narrow<T>(Op::value(a, b, w)));
+  });
+}
+
+/// One gradient, summed over the dimensions in which it is broadcast.
+template <class Op, class T>
+void sum_gradient(const BinaryJob& job, int s) {
+  core::StridedLoop loop = *job.loop;
+  const int first_sum = job.inputs() + job.outputs();
+  loop.operand[first_sum] = job.loop->operand[first_sum + s];
+  loop.operands = first_sum + 1;
+  core::for_each_sum(
+      loop, [&](const auto& cell) { return terms<T>(Op{}, cell, job)[job.sums.term[s]]; },
+      [](const core::Cell& to, double sum) { to.set(narrow<T>(sum)); });
+}
+
+template <class Op, class T>
+void backward(const BinaryJob& job) {
+  // Sums first: they touch no input, while an elementwise gradient may overwrite one in place.
+  for (int s = 0; s < job.sums.count; ++s) sum_gradient<Op, T>(job, s);
+  core::for_each_index(*job.loop, [&](const auto& cell) {
+    const auto gradient = terms<T>(Op{}, cell, job);
+    for (int g = 0; g < job.outputs(); ++g) {
+      const core::Cell to = cell(job.inputs() + g);
+      if (to.present()) to.set(narrow<T>(gradient[g]));
+    }
+  });
+}
+
 }  // namespace
 
-void forward(const core::StridedLoop& loop, BinaryKind kind, Weight weight, ElementKind element, double param) {
-  with_kind(kind, [&]<class Op>(Op) {
-    numerics::with_float(element, [&]<class T>(T) {
-      using C = Compute<T>;
-      core::for_each_index(loop, [&](const auto& cell) {
-        const C a = widen<C>(cell(0).template get<T>());
-        const C b = widen<C>(cell(1).template get<T>());
-        const C w = weight == Weight::Tensor ? widen<C>(cell(2).template get<T>()) : static_cast<C>(param);
-        cell(loop.operands - 1).set(narrow<T>(Op::value(a, b, w)));
-      });
-    });
+Status run_binary(const Run&, const BinaryJob& job) noexcept {
+  with_kind(job.kind, [&]<class Op>(Op) {
+    numerics::with_float(job.element, [&]<class T>(T) { job.backward ? backward<Op, T>(job) : forward<Op, T>(job); });
   });
+  return {};
 }
 
-void backward(const core::StridedLoop& loop, BinaryKind kind, Weight weight, ElementKind element, double param) {
-  const int inputs = inputs_of(true, weight);
-  with_kind(kind, [&]<class Op>(Op op) {
-    numerics::with_float(element, [&]<class T>(T) {
-      core::for_each_index(loop, [&](const auto& cell) {
-        const auto gradient = terms<T>(op, cell, weight, param);
-        for (int g = 0; g < gradients_of(weight); ++g) {
-          if (cell(inputs + g).present()) cell(inputs + g).set(narrow<T>(gradient[g]));
-        }
-      });
-    });
-  });
-}
-
-void backward_summed(const core::StridedLoop& loop, BinaryKind kind, Weight weight, ElementKind element, double param,
-                     int gradient) {
-  with_kind(kind, [&]<class Op>(Op op) {
-    numerics::with_float(element, [&]<class T>(T) {
-      core::for_each_sum(
-          loop, [&](const auto& cell) { return terms<T>(op, cell, weight, param)[gradient]; },
-          [](const core::Cell& to, double sum) { to.set(narrow<T>(sum)); });
-    });
-  });
-}
-
-}  // namespace planck::elementwise::reference
+}  // namespace planck::reference

@@ -9,6 +9,7 @@
 
 #include "core/error_texts.hpp"
 #include "core/layout.hpp"
+#include "core/limits.hpp"
 #include "core/overlap.hpp"
 #include "planck/plan.hpp"
 #include "planck/tensor.hpp"
@@ -33,9 +34,8 @@ inline bool is_scale(double scale, ElementKind compute) noexcept {
   const auto rounded = static_cast<float>(scale);
   return rounded >= std::numeric_limits<float>::min() && rounded <= std::numeric_limits<float>::max();
 }
-inline bool is_zero_point(std::int64_t zero_point) noexcept {
-  constexpr std::int64_t kMax = std::int64_t{1} << 20;
-  return zero_point >= -kMax && zero_point <= kMax;
+constexpr bool is_zero_point(std::int64_t zero_point) noexcept {
+  return zero_point >= -kMaxZeroPoint && zero_point <= kMaxZeroPoint;
 }
 /// The same, with what is wrong.
 Status check_scale(std::string_view plan, double scale, ElementKind compute) noexcept;

@@ -1,4 +1,5 @@
-// The names of all enumerations, and a kernel's identity in one line.
+// The names of the enumerations (those of scan kinds are in the table of src/scan/kinds.hpp), and a kernel's identity
+// in one line.
 #include <string>
 
 #include "planck/dynamic_range.hpp"
@@ -66,24 +67,6 @@ std::string_view to_string(QuantizeKind kind) noexcept {
     PLANCK_NAME(DequantizePerGroup);
     PLANCK_NAME(DequantizePerGroupBackward);
 #undef PLANCK_NAME
-  }
-  return "unknown";
-}
-
-std::string_view to_string(ScanKind kind) noexcept {
-  switch (kind) {
-    case ScanKind::Cumsum:
-      return "Cumsum";
-    case ScanKind::Cumprod:
-      return "Cumprod";
-    case ScanKind::Cummax:
-      return "Cummax";
-    case ScanKind::Cummin:
-      return "Cummin";
-    case ScanKind::LogCumsumExp:
-      return "LogCumsumExp";
-    case ScanKind::LinearRecurrence:
-      return "LinearRecurrence";
   }
   return "unknown";
 }

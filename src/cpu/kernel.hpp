@@ -1,16 +1,19 @@
 // A kernel as the rest of the library sees it: one row of the kernel list and one function over contiguous spans.
 //
-// One list of them: plans choose from it, the parity test walks it for every instruction
-// set, and the benchmark times it.
+// Every family has such a list for every instruction set: backends choose from it, the parity test walks it, and the
+// benchmark times it.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 
+#include "backend/backend.hpp"
 #include "planck/plan.hpp"
 
 namespace planck::cpu {
+
+using core::Status;
 
 /// Applies an elementwise kernel to n elements. `operands` are the inputs, then the outputs, each contiguous
 /// and aligned to its element; an output may equal an input. `params` is the kernel's own struct. Outputs whose
@@ -25,10 +28,6 @@ using SegmentKernel = void (*)(const void* params, void* const* operands, const 
 
 struct LaneScanKernel;
 
-}  // namespace planck::cpu
-
-namespace planck::detail {
-
 /// One kernel for one instruction set.
 struct KernelRow {
   OpCategory category;
@@ -38,15 +37,10 @@ struct KernelRow {
   bool terms;            ///< outputs in C instead of the element: what summed gradients start from
   ElementKind element;
   std::optional<ElementKind> aux_element;
-  cpu::SpanKernel span;
-  cpu::SegmentKernel segments = nullptr;      ///< null if scale and zero point are no inputs
-  const cpu::LaneScanKernel* scan = nullptr;  ///< for scans, which have no span
+  SpanKernel span;
+  SegmentKernel segments = nullptr;      ///< null if scale and zero point are no inputs
+  const LaneScanKernel* scan = nullptr;  ///< for scans, which have no span
 };
-
-}  // namespace planck::detail
-
-namespace planck::cpu {
-using detail::KernelRow;
 
 /// The rows of one family for one instruction set; empty if it was not compiled for it.
 template <class Element>
@@ -55,7 +49,12 @@ template <class Element>
 std::span<const KernelRow> scan_kernels(ArchSku arch) noexcept;
 std::span<const KernelRow> binary_param_kernels(ArchSku arch) noexcept;
 
-/// The row with the same identity as `like` (its span is not looked at), or null.
-const KernelRow* find_kernel(std::span<const KernelRow> rows, const KernelRow& like) noexcept;
+/// Puts the row with the identity of `like` (its functions are not looked at) into a slot of the choice.
+Status take_kernel(backend::Selection& selection, std::size_t slot, std::span<const KernelRow> rows,
+                   const KernelRow& like) noexcept;
+
+inline const KernelRow& kernel_in(const backend::Choice& choice, std::size_t slot) noexcept {
+  return *static_cast<const KernelRow*>(choice.kernels[slot]);
+}
 
 }  // namespace planck::cpu

@@ -1,11 +1,11 @@
 // Running the pieces of one operation on a stream: inline when small, otherwise through its executor. The
-// caller has set the floating-point environment (cpu/fp_env.hpp) for its own thread; workers set theirs.
+// caller has set the floating-point environment (numerics/fp_env.hpp) for its own thread; workers set theirs.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "cpu/fp_env.hpp"
+#include "numerics/fp_env.hpp"
 #include "planck/stream.hpp"
 
 namespace planck::cpu {
@@ -38,7 +38,7 @@ void for_each_range(const Stream& stream, std::int64_t units, std::int64_t unit_
   stream.executor().for_each(
       context.pieces, threads,
       [](void* opaque, std::int64_t i) noexcept {
-        const FpEnvironmentGuard guard;
+        const numerics::FpEnvironmentGuard guard;
         const auto& c = *static_cast<const Context*>(opaque);
         // i * units can leave 64 bits for 2^40 units in 2^24 pieces, so divide first.
         const std::int64_t share = c.units / c.pieces;

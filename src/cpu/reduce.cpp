@@ -51,7 +51,7 @@ struct Problem {
   std::int64_t outer = 1;  ///< those combinations
   std::int64_t parts = 1;  ///< parts in each
 
-  int gradients() const { return reduction->gradients; }
+  int gradients() const { return reduction->sums.count; }
   int outputs() const { return loop.operands - reduction->inputs - gradients(); }
   /// The operand that is gradient g; the last of them tells which dimensions are kept.
   int gradient(int g) const { return loop.operands - gradients() + g; }
@@ -59,8 +59,8 @@ struct Problem {
   std::int64_t compute_bytes() const { return size_of(reduction->compute); }
   const core::LoopOperand& output(int o) const { return loop.operand[reduction->inputs + o]; }
   bool summed(int o) const {
-    const auto end = reduction->term.begin() + gradients();
-    return std::find(reduction->term.begin(), end, o) != end;
+    const auto end = reduction->sums.term.begin() + gradients();
+    return std::find(reduction->sums.term.begin(), end, o) != end;
   }
   /// An output that is wanted as elements, and made as terms of another kind.
   bool narrowed(int o) const { return output(o).base != nullptr && output(o).element_bytes != compute_bytes(); }
@@ -111,7 +111,7 @@ void arrange_dims(Problem& p) {
 std::int64_t columns_at_once(const Problem& p, std::int64_t count) {
   std::int64_t bytes = p.levels * std::int64_t{sizeof(double)};
   for (int o = 0; o < p.outputs(); ++o) bytes += p.has_panel(o) ? kPanelRows * p.compute_bytes() : 0;
-  const std::int64_t limit = std::min(kColumns, (kArena - kMaxGradients * kPanelGap) / bytes) & ~63;
+  const std::int64_t limit = std::min(kColumns, (kArena - core::kMaxSums * kPanelGap) / bytes) & ~63;
   const std::int64_t share = ceil_div(count, ceil_div(count, limit));
   return (share + 63) & ~63;
 }
@@ -377,7 +377,7 @@ class Worker {
   template <class Body>
   void for_terms(const Body& body) noexcept {
     for (int g = 0; g < p_.gradients(); ++g) {
-      const std::byte* terms = panel_[p_.reduction->term[g]];
+      const std::byte* terms = panel_[p_.reduction->sums.term[g]];
       if (p_.reduction->compute == ElementKind::F64) {
         body(g, reinterpret_cast<const double*>(terms));
       } else {
@@ -392,7 +392,7 @@ class Worker {
     const int operand = p_.gradient(g);
     const std::int64_t stride = p_.kept > 0 ? p_.loop.operand[operand].stride[p_.kept - 1] : 0;
     for (std::int64_t i = 0; i < width_; ++i)
-      store_rounded(p_.reduction->element, values[i] * p_.reduction->factor, at_[operand] + i * stride);
+      store_rounded(p_.reduction->sums.element, values[i] * p_.reduction->sums.factor, at_[operand] + i * stride);
   }
 
  public:
@@ -419,8 +419,8 @@ class Worker {
   std::int64_t width_ = 1;
   std::int64_t storage_width_ = 0;  ///< what sums_ and totals_ are laid out for
   std::int64_t first_sum_ = 0;      ///< the task's sums lie together in the workspace, in an order of their own
-  std::array<std::array<CanonicalSums, core::kMaxLoopRank>, kMaxGradients> sums_;
-  std::array<std::array<double*, core::kMaxLoopRank>, kMaxGradients> totals_{};
+  std::array<std::array<CanonicalSums, core::kMaxLoopRank>, core::kMaxSums> sums_;
+  std::array<std::array<double*, core::kMaxLoopRank>, core::kMaxSums> totals_{};
   alignas(64) std::byte arena_[kArena];
 };
 
@@ -433,7 +433,7 @@ void store_zeros(const Problem& p, const core::LoopOperand& gradient) {
       to += rest % p.loop.extent[d] * gradient.stride[d];
       rest /= p.loop.extent[d];
     }
-    Worker::store_rounded(p.reduction->element, 0.0 * p.reduction->factor, to);
+    Worker::store_rounded(p.reduction->sums.element, 0.0 * p.reduction->sums.factor, to);
   }
 }
 

@@ -5,11 +5,10 @@
 // dimensions, and elementwise outputs beside them, come from one walk.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
-#include "core/layout.hpp"
+#include "core/sums.hpp"
 #include "cpu/kernel.hpp"
 #include "planck/plan.hpp"
 #include "planck/stream.hpp"
@@ -20,22 +19,16 @@ namespace planck::cpu {
 /// one thread does it all anyway. The engine is content with less, down to nothing.
 std::size_t reduce_workspace(std::int64_t terms, std::int64_t term_bytes) noexcept;
 
-inline constexpr int kMaxGradients = 3;
-
 struct Reduction {
   const KernelRow& kernel;
   ArchSku arch;  ///< whose additions are used
   const void* params;
   /// Logical dimensions in order. Operands: the kernel's `inputs`, its outputs (those that are summed absent, the
-  /// others in `compute` or rounded from it to the kernel's element), and last the `gradients`, all of one shape, whose
-  /// strides are 0 in the reduced dimensions.
+  /// others in `compute` or rounded from it to the kernel's element), and last the sums, all of one shape.
   core::StridedLoop loop;
   int inputs;
-  int gradients;
-  std::array<int, kMaxGradients> term;  ///< which of the kernel's outputs each of them sums
-  ElementKind compute;                  ///< the terms' kind, f32 or f64
-  ElementKind element;                  ///< the gradients' kind
-  double factor = 1.0;                  ///< multiplies each finished sum, in f64, before it is rounded
+  core::Sums sums;      ///< the gradients
+  ElementKind compute;  ///< the terms' kind, f32 or f64
 };
 
 /// Writes every element of the gradients and of the outputs that are not summed; a sum over nothing is +0.

@@ -1,5 +1,5 @@
 // The CUDA library as the plans see it: its table of entry points, the current device, and errors with their codes.
-#include "backend/device_backend.hpp"
+#include "backend/backend.hpp"
 #include "cuda/entries.hpp"
 #include "cuda/launch.hpp"
 
@@ -13,7 +13,9 @@ ArchSku arch_of(int major) noexcept {
   return major == 9 ? ArchSku::Sm90 : ArchSku::Sm80;
 }
 
-core::Status probe(std::string_view plan, ArchSku& arch) noexcept {
+Status probe(Selection& selection) noexcept {
+  const std::string_view plan = selection.request.plan;
+  ArchSku& arch = selection.choice.arch;
   int device = 0;
   int major = 0;
   PLANCK_TRY(status_of(plan, "looking for a device", static_cast<int>(cudaGetDevice(&device))));
@@ -21,16 +23,25 @@ core::Status probe(std::string_view plan, ArchSku& arch) noexcept {
                        static_cast<int>(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device))));
   if (major < 8) return core::fail(core::Text::DeviceTooOld, {plan, major});
   arch = arch_of(major);
+  selection.reason = "the current device";
   return {};
 }
 
-constexpr core::DeviceBackend kBackend{
-    probe, quantize, binary, dynamic_range, scan, sums_workspace, dynamic_range_workspace, scan_workspace,
+constexpr backend::Backend kBackend{
+    BackendKind::Bespoke,
+    Device::Cuda,
+    false,
+    true,
+    probe,
+    {prepare_quantize, run_quantize},
+    {prepare_dynamic_range, run_dynamic_range},
+    {prepare_binary, run_binary},
+    {prepare_scan, run_scan},
 };
 
 /// Loading the library is enough for plans to find it.
 const bool registered = [] {
-  core::register_cuda_backend(&kBackend);
+  backend::register_cuda(&kBackend);
   return true;
 }();
 

@@ -323,7 +323,7 @@ int transposed_dim(const Job<Op>& job) {
 }
 
 template <class Op>
-core::Status run_scattered(const core::DeviceRun& run, Job<Op> job, std::int64_t count) noexcept {
+core::Status run_scattered(const backend::Run& run, Job<Op> job, std::int64_t count) noexcept {
   core::StridedLoop& loop = job.loop;
   Scatter scatter{count, 0, 0};
   std::int64_t blocks = (count + kElementwiseThreads - 1) / kElementwiseThreads;
@@ -342,7 +342,7 @@ core::Status run_scattered(const core::DeviceRun& run, Job<Op> job, std::int64_t
 
 /// Runs the job's operation on every element of its loop, which has the operands of the job and no others.
 template <class Op>
-core::Status run_elementwise(const core::DeviceRun& run, Job<Op> job) noexcept {
+core::Status run_elementwise(const backend::Run& run, Job<Op> job) noexcept {
   const std::int64_t count = job.loop.count();
   int leader = Job<Op>::kOperands - 1;
   while (leader >= Job<Op>::kInputs && job.loop.operand[leader].base == nullptr) --leader;

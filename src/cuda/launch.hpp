@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "backend/device_backend.hpp"
+#include "backend/backend.hpp"
 #include "cuda/platform.hpp"
 
 namespace planck::cuda {
@@ -24,16 +24,16 @@ inline constexpr std::int64_t max_blocks = kMaxBlocks;
 /// Runs kernel(args...) on `blocks` blocks of `threads` threads, both along x. Kernels loop over what more blocks than
 /// kMaxBlocks would take. No block, no launch.
 template <class... Params, class... Args>
-core::Status launch(const core::DeviceRun& run, std::int64_t blocks, int threads, void (*kernel)(Params...),
+core::Status launch(const backend::Run& run, std::int64_t blocks, int threads, void (*kernel)(Params...),
                     const Args&... args) noexcept {
   if (blocks <= 0) return {};
   const auto grid = static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 #if defined(PLANCK_CUDA_ON_CPU)
-  last_stream = run.stream;
+  last_stream = run.stream.native();
   const int code = cuda_on_cpu::launch(dim3(grid), dim3(static_cast<unsigned>(threads)),
                                        [&] { kernel(static_cast<Params>(args)...); });
 #else
-  auto* const stream = static_cast<cudaStream_t>(run.stream);
+  auto* const stream = static_cast<cudaStream_t>(run.stream.native());
   // In a .hpp file clang-format 14 takes this for two shifts and a comparison.
   // clang-format off
   kernel<<<grid, static_cast<unsigned>(threads), 0, stream>>>(static_cast<Params>(args)...);

@@ -11,12 +11,13 @@
 
 #include <cstdint>
 
+#include "core/sums.hpp"
 #include "cuda/elementwise.cuh"
 #include "numerics/canonical_order.hpp"
 
 namespace planck::cuda {
 
-inline constexpr int kMaxSumOutputs = core::kMaxDeviceSums;
+inline constexpr int kMaxSumOutputs = core::kMaxSums;
 inline constexpr int kSumRowThreads = 512;
 inline constexpr int kSumColumnThreads = 256;
 inline constexpr int kRowLevel = 4;     ///< a row's tile is a block of this level

@@ -1,5 +1,6 @@
 // Later stages of canonical sums, and the workspace that stages need.
 #include <algorithm>
+#include <bit>
 
 #include "cuda/entries.hpp"
 #include "cuda/sums.cuh"
@@ -42,11 +43,11 @@ SumJob<PartialOp> partial_job(const core::StridedLoop& space, const PartialValue
   return job;
 }
 
-core::Status run_partial_stage(const core::DeviceRun& run, SumJob<PartialOp> job, int dim, double* split) noexcept {
+core::Status run_partial_stage(const backend::Run& run, SumJob<PartialOp> job, int dim, double* split) noexcept {
   return run_stage(run, job, dim, split);
 }
 
-core::Status run_later_stages(const core::DeviceRun& run, core::StridedLoop space, unsigned reduced, PartialValues from,
+core::Status run_later_stages(const backend::Run& run, core::StridedLoop space, unsigned reduced, PartialValues from,
                               int count, const core::LoopOperand* to, const SumSpec& last, double* next,
                               double* split) noexcept {
   std::array<core::LoopOperand, kMaxSumOutputs> finals;
@@ -82,19 +83,18 @@ core::Status run_later_stages(const core::DeviceRun& run, core::StridedLoop spac
   }
 }
 
-std::size_t sums_workspace(const core::SumShape& shape, int sums) noexcept {
-  std::int64_t sites = 1;
-  for (int d = 0; d < shape.rank; ++d) sites *= shape.extent[d];
+std::size_t sums_workspace(const core::StridedLoop& loop, int sums) noexcept {
+  const unsigned reduced = reduced_dims(loop, loop.operand[loop.operands - 1]);
+  std::int64_t sites = loop.count();
   if (sites == 0 || sums == 0) return 0;
   std::int64_t results = 0;
   std::int64_t parts = 0;
   int stage = 0;
-  int stages = 0;
-  for (int d = 0; d < shape.rank; ++d) stages += shape.reduced[d] && shape.extent[d] != 1 ? 1 : 0;
-  for (int d = shape.rank - 1; d >= 0; --d) {
-    if (!shape.reduced[d] || shape.extent[d] == 1) continue;
-    sites /= shape.extent[d];
-    parts = std::max(parts, split_values(sites, shape.extent[d]));
+  const int stages = std::popcount(reduced);
+  for (int d = loop.rank - 1; d >= 0; --d) {
+    if ((reduced >> d & 1U) == 0) continue;
+    sites /= loop.extent[d];
+    parts = std::max(parts, split_values(sites, loop.extent[d]));
     if (++stage < stages && stage <= 2) results += sites;  // later ones take the places of these two
   }
   if (results + parts == 0) return 0;

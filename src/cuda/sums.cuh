@@ -51,8 +51,8 @@ struct PartialValues {
 SumJob<PartialOp> partial_job(const core::StridedLoop& space, const PartialValues& from, int count,
                               const core::LoopOperand* to, const SumSpec& like) noexcept;
 
-core::Status run_partial_stage(const core::DeviceRun& run, SumJob<PartialOp> job, int dim, double* split) noexcept;
-core::Status run_later_stages(const core::DeviceRun& run, core::StridedLoop space, unsigned reduced, PartialValues from,
+core::Status run_partial_stage(const backend::Run& run, SumJob<PartialOp> job, int dim, double* split) noexcept;
+core::Status run_later_stages(const backend::Run& run, core::StridedLoop space, unsigned reduced, PartialValues from,
                               int count, const core::LoopOperand* to, const SumSpec& last, double* next,
                               double* split) noexcept;
 
@@ -73,7 +73,7 @@ int summed_operands(const SumJob<Op>& job, core::LoopOperand (&to)[kMaxSumOutput
 
 /// Sums dimension `dim` for every index of the others. `split` is workspace for parts, or null for none.
 template <class Op>
-core::Status run_stage(const core::DeviceRun& run, SumJob<Op> job, int dim, double* split) noexcept {
+core::Status run_stage(const backend::Run& run, SumJob<Op> job, int dim, double* split) noexcept {
   core::StridedLoop& loop = job.job.loop;
   SumSpec& spec = job.spec;
   spec.length = loop.extent[dim];
@@ -137,7 +137,7 @@ core::Status run_stage(const core::DeviceRun& run, SumJob<Op> job, int dim, doub
 
 /// The sums of one reading: those of `sums` whose bit is set go over the dimensions `reduced`.
 template <class Op>
-core::Status run_sums_together(const core::DeviceRun& run, const Job<Op>& job, const core::DeviceSums& sums,
+core::Status run_sums_together(const backend::Run& run, const Job<Op>& job, const core::Sums& sums,
                                const core::LoopOperand* to, unsigned chosen, unsigned reduced) noexcept {
   SumJob<Op> first{job, {}};
   core::StridedLoop& loop = first.job.loop;
@@ -218,7 +218,7 @@ core::Status run_sums_together(const core::DeviceRun& run, const Job<Op>& job, c
 
 /// Stores the outputs of a job that are present, and sums: sum s, into to[s], is that of output sums.term[s].
 template <class Op>
-core::Status run_sums(const core::DeviceRun& run, const Job<Op>& job, const core::DeviceSums& sums,
+core::Status run_sums(const backend::Run& run, const Job<Op>& job, const core::Sums& sums,
                       const core::LoopOperand* to) noexcept {
   unsigned pending = (1U << sums.count) - 1U;
   while (pending != 0) {

@@ -1,13 +1,12 @@
-// The plan of dynamic-range quantisation: checks, and handing a run to a backend.
+// The plan of dynamic-range quantisation: checks, and the job of a run.
 #include <algorithm>
 
-#include "core/plan_parts.hpp"
-#include "dynamic_range/ops.hpp"
+#include "backend/plan_parts.hpp"
+#include "dynamic_range/job.hpp"
 #include "numerics/dispatch.hpp"
 #include "quantize/contents.hpp"
 #include "quantize/descriptor_checks.hpp"
 #include "quantize/granularity.hpp"
-#include "quantize/ops.hpp"
 
 namespace planck {
 namespace {
@@ -52,22 +51,20 @@ struct DynamicRangeQuantizeParts {
     if (d.nonfinite != NonFinite::Saturate && d.nonfinite != NonFinite::Error) {
       return fail(Text::NonFiniteUnknown, {kPlan, static_cast<std::int32_t>(d.nonfinite)});
     }
-    core::KernelRequest request;
-    request.plan = kPlan;
-    request.rows = quantize::kernels_for(d.input_element);
-    request.kernel = quantize::kernel_row(quantize::Formula::Range, d.input_element, std::nullopt, 0, false);
-    request.precision = core::precision_of(d.input_element, false);
-    const core::DeviceBackend* const device = core::device_backend(stream);
-    if (device != nullptr && d.nonfinite == NonFinite::Error) return fail(Text::NonFiniteOnDevice, {kPlan, "CUDA"});
-    request.workspace_bytes = device != nullptr
-                                  ? device->dynamic_range_workspace(d.shape, d.scope, d.input_element)
-                                  : quantize::cpu_backend::dynamic_range_workspace(d.shape, d.scope, d.input_element);
-    Result<PlanChoice> choice = core::choose_kernel(request, stream, preference);
-    if (choice) {
-      choice->sku.op = static_cast<std::int32_t>(QuantizeKind::DynamicRange);
-      choice->sku.aux_element = d.output_element;
+    backend::Request request{kPlan, stream, preference};
+    request.sku.category = OpCategory::Quantization;
+    request.sku.op = static_cast<std::int32_t>(QuantizeKind::DynamicRange);
+    request.sku.element = d.input_element;
+    request.sku.aux_element = d.output_element;
+    request.sku.precision_guarantee = backend::precision_of(d.input_element, false);
+    Result<backend::Selection> selection = backend::choose(request);
+    if (!selection) return tl::unexpected(selection.error());
+    const backend::Backend& backend = *selection->choice.backend;
+    if (d.nonfinite == NonFinite::Error && !backend.reads_tensors) {
+      return fail(Text::NonFiniteOnDevice, {kPlan, "CUDA"});
     }
-    return choice;
+    PLANCK_TRY(backend.dynamic_range.prepare(job_of(d, AnyTensorRef{}, AnyTensorMut{}), *selection));
+    return backend::settle(*selection);
   }
 
   static Status check(OperandChecks& checks, const Descriptor& d, const Args& a) noexcept {
@@ -120,25 +117,20 @@ struct DynamicRangeQuantizeParts {
     return fail(Text::InfiniteInput, {kPlan, infinite->first, infinite->second});
   }
 
-  static quantize::DynamicRun run_of(const Descriptor& d, const Args& a) noexcept {
+  /// Without the outputs that may be absent.
+  static quantize::DynamicRangeJob job_of(const Descriptor& d, const AnyTensorRef& input,
+                                          const AnyTensorMut& scale) noexcept {
+    const scalar::RangeRule rule{d.mode == DynamicRangeMode::Symmetric, d.zero_in_range, d.q_min, d.q_max};
+    return {d.shape, d.scope, d.input_element, d.output_element, scale_element(d), rule, input, scale};
+  }
+
+  static Status run(const backend::Run& run, const Descriptor& d, const Args& a) noexcept {
     const auto wanted = [](const std::optional<AnyTensorMut>& view) { return view ? &*view : nullptr; };
-    return {
-        d.shape,          d.scope,          d.input_element,
-        d.output_element, scale_element(d), {d.mode == DynamicRangeMode::Symmetric, d.zero_in_range, d.q_min, d.q_max},
-        a.input,          a.scale,          wanted(a.zero_point),
-        wanted(a.output), wanted(a.row_sum)};
-  }
-
-  static void execute(const Descriptor& d, const PlanChoice& choice, const Stream& stream, const Workspace& workspace,
-                      const Args& a) noexcept {
-    const quantize::DynamicRun run = run_of(d, a);
-    if (choice.kernel == nullptr) return quantize::reference::dynamic_range(run);
-    quantize::cpu_backend::dynamic_range(stream, choice.sku.arch, run, workspace);
-  }
-
-  static Status launch(const core::DeviceBackend& backend, const core::DeviceRun& run, const Descriptor& d,
-                       const Args& a) noexcept {
-    return backend.dynamic_range(run, run_of(d, a));
+    quantize::DynamicRangeJob job = job_of(d, a.input, a.scale);
+    job.zero_point = wanted(a.zero_point);
+    job.output = wanted(a.output);
+    job.row_sum = wanted(a.row_sum);
+    return run.choice.backend->dynamic_range.run(run, job);
   }
 };
 

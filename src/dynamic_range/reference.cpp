@@ -1,18 +1,20 @@
 // Dynamic-range quantisation as plain loops, to be read beside docs/ops/dynamic_quantize.md.
+#include "backend/reference.hpp"
+
 #include "core/reference_loop.hpp"
-#include "dynamic_range/ops.hpp"
+#include "dynamic_range/job.hpp"
 #include "numerics/dispatch.hpp"
 #include "quantize/granularity.hpp"
 #include "quantize/scalar.hpp"
 
-namespace planck::quantize::reference {
+namespace planck::reference {
 namespace {
 
 using core::Cell;
 using core::StridedLoop;
 using scalar::widen;
 
-using namespace dynamic_operand;
+using namespace quantize::dynamic_operand;
 
 /// The segment that begins at `index`, as a loop over its own elements.
 StridedLoop segment_at(const StridedLoop& loop, const core::LoopIndex& index) {
@@ -53,8 +55,8 @@ void run_segment(const StridedLoop& segment, const scalar::RangeRule& rule) {
 
 }  // namespace
 
-void dynamic_range(const DynamicRun& run) {
-  const SegmentSpace space(run.shape, run.scope);
+Status run_dynamic_range(const Run&, const quantize::DynamicRangeJob& job) noexcept {
+  const quantize::SegmentSpace space(job.shape, job.scope);
   space.for_each_part([&](StridedLoop& loop, int part) {
     const auto add = [&](const AnyTensorMut* view, ElementKind element) {
       if (view != nullptr) {
@@ -63,32 +65,33 @@ void dynamic_range(const DynamicRun& run) {
         loop.add_absent(element);
       }
     };
-    space.add(loop, part, run.input);
-    if (run.output != nullptr) {
-      space.add(loop, part, *run.output);
+    space.add(loop, part, job.input);
+    if (job.output != nullptr) {
+      space.add(loop, part, *job.output);
     } else {
-      loop.add_absent(run.codes);
+      loop.add_absent(job.codes);
     }
-    add(run.zero_point, ElementKind::S32);
-    add(run.row_sum, ElementKind::S32);
-    add(&run.scale, run.scale_element);
+    add(job.zero_point, ElementKind::S32);
+    add(job.row_sum, ElementKind::S32);
+    add(&job.scale, job.scale_element);
     StridedLoop segments = loop;
     for (int d = 0; d < loop.rank; ++d) {
       if (loop.operand[kScale].stride[d] == 0) segments.extent[d] = 1;
     }
     if (loop.operand[kScale].base == nullptr) return;  // no segments at all
-    numerics::with_float(run.element, [&]<class T>(T) {
-      numerics::with_codes(run.codes, [&]<class Q>(Q) {
-        numerics::with_float(run.scale_element, [&]<class S>(S) {
+    numerics::with_float(job.element, [&]<class T>(T) {
+      numerics::with_codes(job.codes, [&]<class Q>(Q) {
+        numerics::with_float(job.scale_element, [&]<class S>(S) {
           if constexpr (std::is_same_v<S, T> || std::is_same_v<S, scalar::Compute<T>>) {
             core::for_each_loop_index(segments, [&](const core::LoopIndex& index) {
-              run_segment<T, Q, S>(segment_at(loop, index), run.rule);
+              run_segment<T, Q, S>(segment_at(loop, index), job.rule);
             });
           }
         });
       });
     });
   });
+  return {};
 }
 
-}  // namespace planck::quantize::reference
+}  // namespace planck::reference

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/limits.hpp"
 #include "numerics/storage.hpp"
 
 namespace planck::scalar {
@@ -70,7 +71,7 @@ PLANCK_MATH DynamicQParams<C> dynamic_qparams(Range<C> range, const RangeRule& r
   if (!rule.zero_in_range && range.lo != range.hi) {
     const C scale = stored_scale<S>(range_per_step(range.lo, range.hi, q_max - q_min));
     const C zero_point = q_min - rne(range.lo / scale);
-    if (abs(zero_point) <= C(1048576)) return {scale, static_cast<std::int32_t>(zero_point)};
+    if (abs(zero_point) <= static_cast<C>(core::kMaxZeroPoint)) return {scale, static_cast<std::int32_t>(zero_point)};
   }
   const C lo = range.lo < C(0) ? range.lo : C(0);
   const C hi = range.hi > C(0) ? range.hi : C(0);

@@ -1,11 +1,9 @@
-// What the descriptors of the whole family have in common: element kinds, code ranges, and where their kernels are.
+// What the descriptors of the whole family have in common: element kinds and code ranges.
 #pragma once
 
 #include <string_view>
 
 #include "core/error_texts.hpp"
-#include "cpu/kernel.hpp"
-#include "numerics/dispatch.hpp"
 #include "planck/element.hpp"
 
 namespace planck::quantize {
@@ -47,13 +45,6 @@ inline core::Status check_code_range(std::string_view plan, std::int64_t q_min, 
     return core::fail(core::Text::CodeRangeTooWide, {plan, q_min, q_max, limits.lowest, limits.highest});
   }
   return {};
-}
-
-/// The kernel list of a float kind.
-inline auto kernels_for(ElementKind element) {
-  std::span<const cpu::KernelRow> (*rows)(ArchSku) noexcept = nullptr;
-  numerics::with_float(element, [&]<class T>(T) { rows = cpu::quantize_kernels<T>; });
-  return rows;
 }
 
 }  // namespace planck::quantize

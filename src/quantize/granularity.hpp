@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <type_traits>
 
 #include "core/error_texts.hpp"
 #include "core/layout.hpp"
@@ -24,13 +25,20 @@ class SegmentSpace {
  public:
   SegmentSpace(const Shape& shape, const Granularity& granularity) noexcept;
 
-  /// Calls body(loop, part) for each loop, still without operands.
+  /// Calls body(loop, part) for each loop, still without operands. A body that returns a Status ends the walk with its
+  /// first failure.
   template <class Body>
-  void for_each_part(const Body& body) const {
+  auto for_each_part(const Body& body) const {
+    using Returned = std::invoke_result_t<const Body&, core::StridedLoop&, int>;
     for (int part = 0; part < parts_; ++part) {
       core::StridedLoop loop = empty_loop(part);
-      body(loop, part);
+      if constexpr (std::is_void_v<Returned>) {
+        body(loop, part);
+      } else if (Returned status = body(loop, part); !status) {
+        return status;
+      }
     }
+    return Returned();
   }
 
   /// Adds a tensor of the problem's shape.

@@ -1,31 +1,33 @@
 // The quantise family as plain loops, to be read beside docs/ops/quantize.md.
+#include "backend/reference.hpp"
+
 #include "core/reference_loop.hpp"
 #include "numerics/dispatch.hpp"
-#include "quantize/ops.hpp"
+#include "quantize/job.hpp"
 #include "quantize/scalar.hpp"
 
-namespace planck::quantize::reference {
+namespace planck::reference {
 namespace {
 
+using quantize::Formula;
+using quantize::QuantizeJob;
 using scalar::Compute;
 using scalar::narrow;
 using scalar::widen;
 
-/// The scale at the current index, whatever it is stored as.
-template <class C>
-C scale_at(const core::Cell& cell, ElementKind kind) {
-  C scale{};
-  numerics::with_float(kind, [&]<class S>(S) { scale = widen<C>(cell.get<S>()); });
-  return scale;
-}
-
-/// Calls body(scale, range, zero_point) for the parameters in the cells k and k + 1.
+/// Calls body(scale, range, zero_point) for the parameters at the current index; numbers stand for absent operands.
 template <class C, class Cells, class Body>
-void with_qparams(const Cells& cell, int k, const Problem& p, const Body& body) {
-  const C scale = scale_at<C>(cell(k), p.scale);
-  const C zero_point = cell(k + 1).present() ? static_cast<C>(cell(k + 1).template get<std::int32_t>()) : C(0);
-  const scalar::CodeRange<C> range{static_cast<C>(p.q_min) - zero_point, static_cast<C>(p.q_max) - zero_point};
-  if (p.form == ScaleForm::Divide) {
+void with_qparams(const Cells& cell, const QuantizeJob& job, const Body& body) {
+  auto scale = static_cast<C>(job.scale);
+  if (const core::Cell tensor = cell(job.scale_operand()); tensor.present()) {
+    numerics::with_float(job.scale_element, [&]<class S>(S) { scale = widen<C>(tensor.get<S>()); });
+  }
+  auto zero_point = static_cast<C>(static_cast<std::int32_t>(job.zero_point));
+  if (const core::Cell tensor = cell(job.zero_point_operand()); tensor.present()) {
+    zero_point = static_cast<C>(tensor.template get<std::int32_t>());
+  }
+  const scalar::CodeRange<C> range{static_cast<C>(job.q_min) - zero_point, static_cast<C>(job.q_max) - zero_point};
+  if (job.form == ScaleForm::Divide) {
     body(scalar::DivideScale<C>{scale}, range, zero_point);
   } else {
     body(scalar::ReciprocalScale<C>{scale, C(1) / scale}, range, zero_point);
@@ -33,24 +35,24 @@ void with_qparams(const Cells& cell, int k, const Problem& p, const Body& body) 
 }
 
 template <class T, class Q>
-void run_typed(const core::StridedLoop& loop, const Problem& p) {
+void run_elementwise(const QuantizeJob& job) {
   using C = Compute<T>;
   const auto get = [](const core::Cell& cell) { return widen<C>(cell.get<T>()); };
   const auto backward = [&](const auto& formula) {
-    core::for_each_index(loop, [&](const auto& cell) {
-      with_qparams<C>(cell, 2, p, [&](const auto& scale, const auto& range, C) {
-        cell(4).set(narrow<T>(formula(get(cell(0)), get(cell(1)), scale, range)));
+    core::for_each_index(*job.loop, [&](const auto& cell) {
+      with_qparams<C>(cell, job, [&](const auto& scale, const auto& range, C) {
+        cell(job.output_operand()).set(narrow<T>(formula(get(cell(0)), get(cell(1)), scale, range)));
       });
     });
   };
   const auto elementwise = [&](const auto& formula) {
-    core::for_each_index(loop, [&](const auto& cell) {
-      with_qparams<C>(cell, 1, p, [&](const auto& scale, const auto& range, C zero_point) {
-        cell(3).set(formula(cell(0), scale, range, zero_point));
+    core::for_each_index(*job.loop, [&](const auto& cell) {
+      with_qparams<C>(cell, job, [&](const auto& scale, const auto& range, C zero_point) {
+        cell(job.output_operand()).set(formula(cell(0), scale, range, zero_point));
       });
     });
   };
-  switch (p.formula) {
+  switch (job.formula) {
     case Formula::Quantize:
       return elementwise([&](const core::Cell& x, const auto& scale, const auto& range, C zero_point) {
         return static_cast<Q>(scalar::quantize(get(x), scale, range, zero_point));
@@ -82,30 +84,39 @@ void run_typed(const core::StridedLoop& loop, const Problem& p) {
   }
 }
 
-}  // namespace
-
-void run(const core::StridedLoop& loop, const Problem& p) {
-  numerics::with_float(
-      p.element, [&]<class T>(T) { numerics::with_codes(p.codes, [&]<class Q>(Q) { run_typed<T, Q>(loop, p); }); });
-}
-
-void sum_gradient(const core::StridedLoop& loop, const Problem& p, ElementKind element, int gradient, double factor) {
-  numerics::with_float(p.element, [&]<class T>(T) {
-    using C = Compute<T>;
-    const auto term = [&](const auto& cell) {
-      const C x = widen<C>(cell(0).template get<T>());
-      const C dy = widen<C>(cell(1).template get<T>());
-      C value{};
-      with_qparams<C>(cell, 2, p, [&](const auto& scale, const auto& range, C) {
-        value = gradient == kDScale ? scalar::d_scale_term(x, dy, scale, range)
-                                    : scalar::d_zero_point_term(x, dy, scale, range);
-      });
-      return value;
-    };
-    numerics::with_float(element, [&]<class S>(S) {
-      core::for_each_sum(loop, term, [&](const core::Cell& to, double sum) { to.set(narrow<S>(sum * factor)); });
+/// One gradient, summed over the dimensions in which it is broadcast.
+template <class T>
+void sum_gradient(const QuantizeJob& job, int s) {
+  using C = Compute<T>;
+  core::StridedLoop loop = *job.loop;
+  const int last = job.output_operand();
+  loop.operand[last] = job.loop->operand[last + 1 + s];
+  loop.operands = last + 1;
+  const auto term = [&](const auto& cell) {
+    const C x = widen<C>(cell(0).template get<T>());
+    const C dy = widen<C>(cell(1).template get<T>());
+    C value{};
+    with_qparams<C>(cell, job, [&](const auto& scale, const auto& range, C) {
+      value = job.sums.term[s] == quantize::kDScale ? scalar::d_scale_term(x, dy, scale, range)
+                                                    : scalar::d_zero_point_term(x, dy, scale, range);
     });
+    return value;
+  };
+  numerics::with_float(job.sums.element, [&]<class S>(S) {
+    core::for_each_sum(loop, term, [&](const core::Cell& to, double sum) { to.set(narrow<S>(sum * job.sums.factor)); });
   });
 }
 
-}  // namespace planck::quantize::reference
+}  // namespace
+
+Status run_quantize(const Run&, const QuantizeJob& job) noexcept {
+  numerics::with_float(job.element, [&]<class T>(T) {
+    // Sums first: they touch no input, while an elementwise gradient may overwrite one in place.
+    for (int s = 0; s < job.sums.count; ++s) sum_gradient<T>(job, s);
+    if (job.loop->operand[job.output_operand()].base == nullptr) return;
+    numerics::with_codes(job.codes, [&]<class Q>(Q) { run_elementwise<T, Q>(job); });
+  });
+  return {};
+}
+
+}  // namespace planck::reference

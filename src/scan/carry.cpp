@@ -85,6 +85,21 @@ void store_carry(const core::StridedLoop& carries, int axis, core::LoopIndex lan
   }
 }
 
+void run_empty(const ScanJob& job) {
+  if (!job.backward && has_carry(job.carries, kCarryOut)) {
+    for_each_lane(*job.carries, job.axis, [&](const core::LoopIndex& lane) {
+      store_carry(*job.carries, job.axis, lane, carry_before(job.carries, job.axis, lane, job.key));
+    });
+  }
+  const int d_initial = job.inputs + kDInitial;
+  if (!job.backward || job.outputs <= kDInitial || job.loop->operand[d_initial].base == nullptr) return;
+  core::StridedLoop lanes = *job.loop;
+  lanes.extent[job.axis] = 1;
+  with_element(job.key.element, [&]<class T>(T zero) {
+    core::for_each_index(lanes, [&](const auto& cell) { cell(d_initial).set(zero); });
+  });
+}
+
 Status check_carry(std::string_view plan, const core::StridedLoop& carries, int axis, const ScanKey& key,
                    std::int64_t length) noexcept {
   std::optional<Flaw> flaw;

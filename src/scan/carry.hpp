@@ -11,14 +11,11 @@
 #include "core/error_texts.hpp"
 #include "core/reference_loop.hpp"
 #include "numerics/storage.hpp"
-#include "scan/cpu/columns.hpp"
-#include "scan/ops.hpp"
+#include "scan/job.hpp"
 
 namespace planck::scan {
 
-using cpu::kCarryLevel;
-inline constexpr std::int64_t kCarryBlock = numerics::block_size(kCarryLevel);
-inline constexpr int kStateWords = cpu::kMaxScanParts;
+inline constexpr int kStateWords = kMaxScanParts;
 
 /// The words of one lane.
 enum CarryWord : int {
@@ -61,7 +58,7 @@ T from_word(std::int64_t word) {
 
 /// What an exclusive scan starts with.
 inline std::int64_t identity_word(const ScanKey& key) {
-  const double identity = identity_of(key.kind);
+  const double identity = key.row().identity;
   return is_float(key.element) ? to_word(identity) : static_cast<std::int64_t>(identity);
 }
 
@@ -86,6 +83,10 @@ void for_each_lane(const core::StridedLoop& loop, int axis, const Body& body) {
 /// the axis does not matter.
 CarryWords carry_before(const core::StridedLoop* carries, int axis, core::LoopIndex lane, const ScanKey& key);
 void store_carry(const core::StridedLoop& carries, int axis, core::LoopIndex lane, const CarryWords& words);
+
+/// What a job over an axis without elements does: forward, a carry is passed on; backward, no element uses the initial
+/// state, whose gradient is +0.
+void run_empty(const ScanJob& job);
 
 /// Every lane of carry_in: made by such a scan, well formed, all equally far, and `length` more elements can be
 /// counted.

@@ -1,12 +1,14 @@
 // The scans as plain loops, to be read beside docs/numerics.md#scans.
+#include "backend/reference.hpp"
+
 #include "core/reference_loop.hpp"
 #include "numerics/dispatch.hpp"
 #include "numerics/storage.hpp"
 #include "scan/carry.hpp"
-#include "scan/ops.hpp"
+#include "scan/reference_backward.hpp"
 #include "scan/scalar.hpp"
 
-namespace planck::scan::reference {
+namespace planck::reference {
 namespace {
 
 using core::Cell;
@@ -23,20 +25,23 @@ T stored(V value) {
   }
 }
 
+/// Every row along the axis: element by element, in the canonical order.
 template <class Scan, class T, class V>
-void scan_lanes(const StridedLoop& loop, int axis, bool reverse, const ScanKey& key, const StridedLoop* carries) {
-  const std::int64_t n = loop.extent[axis];
-  const int inputs = key.kind == ScanKind::LinearRecurrence ? 2 : 1;
-  for_each_lane(loop, axis, [&](LoopIndex index) {
-    CarryWords carry = carry_before(carries, axis, index, key);
-    const std::int64_t before = carry[kCarryBefore];
-    auto fold = fold_of<Scan>(carry);
-    const Cell initial = core::cell_at(loop, index, loop.operands - 1);
+void scan_rows(const scan::ScanJob& job) {
+  const StridedLoop& loop = *job.loop;
+  const scan::ScanKey& key = job.key;
+  const std::int64_t n = loop.extent[job.axis];
+  scan::for_each_lane(loop, job.axis, [&](LoopIndex index) {
+    scan::CarryWords carry = scan::carry_before(job.carries, job.axis, index, key);
+    const std::int64_t before = carry[scan::kCarryBefore];
+    T exclusive = scan::from_word<T>(carry[scan::kCarryValue]);
+    auto fold = scan::fold_of<Scan>(carry);
+    const Cell initial = core::cell_at(loop, index, job.initial_operand());
     for (std::int64_t t = 0; t < n; ++t) {
-      index[axis] = t;
-      V x[3] = {};
-      for (int k = 0; k < inputs; ++k) x[k] = scalar::widen<V>(core::cell_at(loop, index, k).template get<T>());
-      auto state = Scan::lift(x, static_cast<V>(before + (reverse ? n - 1 - t : t)));
+      index[job.axis] = t;
+      V x[scan::kMaxScanInputs] = {};
+      for (int k = 0; k < job.inputs; ++k) x[k] = scalar::widen<V>(core::cell_at(loop, index, k).template get<T>());
+      auto state = Scan::lift(x, static_cast<V>(before + (job.reverse ? n - 1 - t : t)));
       if constexpr (requires { Scan::begin(x); }) {
         if (t == 0 && initial.present()) {
           x[2] = scalar::widen<V>(initial.template get<T>());
@@ -45,27 +50,37 @@ void scan_lanes(const StridedLoop& loop, int axis, bool reverse, const ScanKey& 
       }
       fold.push(state);
       const auto prefix = fold.prefix();
-      core::cell_at(loop, index, inputs).set(stored<V, T>(Scan::project(prefix)));
+      const T inclusive = stored<V, T>(Scan::project(prefix));
+      core::cell_at(loop, index, job.inputs).set(key.exclusive ? exclusive : inclusive);
+      exclusive = inclusive;
       if constexpr (requires { Scan::position(prefix); }) {
-        const Cell to = core::cell_at(loop, index, inputs + 1);
+        const Cell to = core::cell_at(loop, index, job.inputs + 1);
         const auto position = static_cast<std::int64_t>(Scan::position(prefix));
         if (key.indices == ElementKind::S64) to.set(position);
         if (key.indices == ElementKind::S32) to.set(static_cast<std::int32_t>(position));
       }
     }
-    if (has_carry(carries, kCarryOut)) {
-      save_fold<Scan>(fold, n, carry);
-      store_carry(*carries, axis, index, carry);
+    if (scan::has_carry(job.carries, scan::kCarryOut)) {
+      scan::save_fold<Scan>(fold, n, carry);
+      if (key.exclusive) carry[scan::kCarryValue] = scan::to_word(exclusive);
+      scan::store_carry(*job.carries, job.axis, index, carry);
     }
   });
 }
 
 }  // namespace
 
-void run(const StridedLoop& loop, int axis, bool reverse, const ScanKey& key, const StridedLoop* carries) {
-  with_element(key.element, [&]<class T>(T) {
-    with_scan<T>(key, [&]<class V, class Scan>(V, Scan) { scan_lanes<Scan, T, V>(loop, axis, reverse, key, carries); });
-  });
+Status run_scan(const Run&, const scan::ScanJob& job) noexcept {
+  if (job.loop->count() == 0) {
+    scan::run_empty(job);
+  } else if (job.backward) {
+    run_scan_backward(job);
+  } else {
+    scan::with_element(job.key.element, [&]<class T>(T) {
+      scan::with_scan<T>(job.key, [&]<class V, class Scan>(V, Scan) { scan_rows<Scan, T, V>(job); });
+    });
+  }
+  return {};
 }
 
-}  // namespace planck::scan::reference
+}  // namespace planck::reference

@@ -1,34 +1,32 @@
-// The backward passes of scans as plain loops, to be read beside docs/ops/*.md. Lanes know nothing of each other, so
-// where the vector engine lacks memory the CPU backend shares the same loops out among threads.
+// The backward passes of scans as plain loops, to be read beside docs/ops/*.md.
+#include "scan/reference_backward.hpp"
+
 #include <algorithm>
+#include <optional>
 
 #include "core/reference_loop.hpp"
 #include "numerics/storage.hpp"
+#include "scan/carry.hpp"
 #include "scan/scalar.hpp"
 
-namespace planck::scan::reference {
+namespace planck::reference {
 namespace {
+
+/// What a row keeps of its feed; more is found again.
+constexpr std::int64_t kFedValues = 4096;
 
 using core::StridedLoop;
 using numerics::CanonicalFold;
 using scalar::Compute;
 
-/// One lane of every operand. Elements are read as f64 and written rounded to C, then to T.
+/// One row of every operand along the axis. Elements are read as f64 and written rounded to C, then to T.
 template <class T>
-class Lane {
+class RowOfOperands {
  public:
-  Lane(const StridedLoop& loop, int axis, std::int64_t lane) : length_(loop.extent[axis]) {
+  RowOfOperands(const StridedLoop& loop, int axis, const core::LoopIndex& index) : length_(loop.extent[axis]) {
     for (int k = 0; k < loop.operands; ++k) {
-      at_[k] = loop.operand[k].base;
+      at_[k] = core::cell_at(loop, index, k).address();
       step_[k] = loop.operand[k].stride[axis];
-    }
-    for (int d = loop.rank - 1; d >= 0; --d) {
-      if (d == axis) continue;
-      const std::int64_t index = lane % loop.extent[d];
-      lane /= loop.extent[d];
-      for (int k = 0; k < loop.operands; ++k) {
-        if (at_[k] != nullptr) at_[k] += index * loop.operand[k].stride[d];
-      }
     }
   }
 
@@ -51,50 +49,29 @@ class Lane {
   std::array<std::int64_t, core::kMaxLoopOperands> step_{};
 };
 
-/// One lane's backward pass. Its steps s go from the axis' end to its start.
+/// One row's backward pass. Its steps s go from the axis' end to its start.
 template <class T>
-class Pass {
+class BackwardPass {
  public:
-  Pass(const Lane<T>& lane, const BackwardPass& pass, const ScanKey& key, const LaneMemory& memory)
-      : lane_(lane), pass_(pass), key_(key), memory_(memory) {}
+  BackwardPass(const RowOfOperands<T>& row, const scan::ScanJob& job) : row_(row), job_(job) {}
 
-  /// With a feed, which finds one more input on a walk from the axis' start. The memory holds as much of that walk as
-  /// it can; what it cannot is walked again.
   template <class Gradient, class Feed>
-  void run_fed() {
-    Walk<Gradient> walk;
-    for (std::int64_t begin = 0; begin < lane_.length();) {
-      const std::int64_t end = std::min(lane_.length(), begin + memory_.count);
-      CanonicalFold<typename Feed::State, Feed> feed;
-      for (std::int64_t s = lane_.length() - 1; s >= begin; --s) {
-        const double x = lane_.get(kX, s);
-        double value = 0;
-        if constexpr (requires { Feed::identity(); }) {
-          value = s == lane_.length() - 1 ? Feed::identity() : Feed::project(feed.total());
-          feed.push(Feed::lift(&x, position(s)));
-        } else {
-          feed.push(Feed::lift(&x, position(s)));
-          value = Feed::project(feed.prefix());
-        }
-        if (s < end) memory_.values[s - begin] = value;
-      }
-      for (std::int64_t s = begin; s < end; ++s) step(walk, s, memory_.values + (s - begin));
-      begin = end;
-    }
-  }
-
-  template <class Gradient>
   void run() {
-    Walk<Gradient> walk;
-    for (std::int64_t s = 0; s < lane_.length(); ++s) step(walk, s, nullptr);
+    GradientFold<Gradient> fold;
+    if constexpr (std::is_same_v<Feed, scan::NoFeed>) {
+      for (std::int64_t s = 0; s < row_.length(); ++s) step(fold, s, nullptr);
+    } else {
+      run_fed<Gradient, Feed>(fold);
+    }
+    write();
   }
 
  private:
   template <class Gradient>
-  struct Walk {
+  struct GradientFold {
     CanonicalFold<typename Gradient::State, Gradient> fold;
     double lag = 0;
-    Walk() {
+    GradientFold() {
       if constexpr (requires { Gradient::kLagStart; }) lag = Gradient::kLagStart;
     }
     auto lift(const double* in) {
@@ -106,80 +83,109 @@ class Pass {
     }
   };
 
-  double position(std::int64_t s) const { return static_cast<double>(pass_.descends ? lane_.length() - 1 - s : s); }
-
-  template <class Gradient>
-  void step(Walk<Gradient>& walk, std::int64_t s, const double* fed) {
-    double in[kMaxInputs] = {};
-    bool whole = true;
-    // The recurrence's last step, its first element, has the initial state, if any, for the h before it.
-    const bool edge = key_.kind == ScanKind::LinearRecurrence && s == lane_.length() - 1;
-    for (int k = 0; k < pass_.inputs; ++k) {
-      int from = k;
-      if (edge && k == kH) from = pass_.inputs + pass_.outputs;
-      if (!lane_.has(from)) {
-        whole = false;
-      } else if (k == kIndices && key_.indices) {
-        in[k] = lane_.index(from, s, *key_.indices);
-      } else {
-        in[k] = lane_.get(from, from == k ? s : 0);
+  /// With a feed, which finds one more input on a walk from the axis' start. As much of that walk is kept as there is
+  /// room for; the rest is walked again.
+  template <class Gradient, class Feed>
+  void run_fed(GradientFold<Gradient>& fold) {
+    double values[kFedValues];
+    for (std::int64_t begin = 0; begin < row_.length();) {
+      const std::int64_t end = std::min(row_.length(), begin + kFedValues);
+      CanonicalFold<typename Feed::State, Feed> feed;
+      for (std::int64_t s = row_.length() - 1; s >= begin; --s) {
+        const double x = row_.get(scan::kX, s);
+        double value = 0;
+        if constexpr (requires { Feed::identity(); }) {
+          value = s == row_.length() - 1 ? Feed::identity() : Feed::project(feed.total());
+          feed.push(Feed::lift(&x, position(s)));
+        } else {
+          feed.push(Feed::lift(&x, position(s)));
+          value = Feed::project(feed.prefix());
+        }
+        if (s < end) values[s - begin] = value;
       }
-    }
-    if (fed != nullptr) in[pass_.inputs] = *fed;
-    walk.fold.push(walk.lift(in));
-    double out[kMaxOutputs] = {};
-    Gradient::gradients(in, whole, position(s), walk.fold.prefix(), out);
-    for (int k = 0; k < pass_.outputs; ++k) {
-      const int to = pass_.inputs + k;
-      if (!lane_.has(to)) continue;
-      if (k != kDInitial) lane_.put(to, s, out[k]);
-      if (k == kDInitial && edge) lane_.put(to, 0, out[k]);
+      for (std::int64_t s = begin; s < end; ++s) step(fold, s, values + (s - begin));
+      begin = end;
     }
   }
 
-  const Lane<T>& lane_;
-  const BackwardPass& pass_;
-  const ScanKey& key_;
-  const LaneMemory& memory_;
+  double position(std::int64_t s) const { return static_cast<double>(job_.reverse ? s : row_.length() - 1 - s); }
+
+  template <class Gradient>
+  void step(GradientFold<Gradient>& fold, std::int64_t s, const double* fed) {
+    double in[scan::kMaxScanInputs] = {};
+    bool whole = true;
+    // The recurrence's last step, its first element, has the initial state, if any, for the h before it.
+    const bool edge = job_.key.kind == ScanKind::LinearRecurrence && s == row_.length() - 1;
+    for (int k = 0; k < job_.inputs; ++k) {
+      int from = k;
+      if (edge && k == scan::kH) from = job_.initial_operand();
+      if (!row_.has(from)) {
+        whole = false;
+      } else if (k == scan::kIndices && job_.key.indices) {
+        in[k] = row_.index(from, s, *job_.key.indices);
+      } else {
+        in[k] = row_.get(from, from == k ? s : 0);
+      }
+    }
+    if (fed != nullptr) in[job_.inputs] = *fed;
+    write();
+    fold.fold.push(fold.lift(in));
+    Gradient::gradients(in, whole, position(s), fold.fold.prefix(), out_);
+    written_ = s;
+  }
+
+  /// The gradients of the step before. An exclusive scan's step reads dy and y one place further on, where in place its
+  /// neighbour's dx goes: so that is written after the reading.
+  void write() {
+    if (!written_) return;
+    for (int k = 0; k < job_.outputs; ++k) {
+      const int to = job_.inputs + k;
+      if (!row_.has(to)) continue;
+      if (k != scan::kDInitial) row_.put(to, *written_, out_[k]);
+      if (k == scan::kDInitial && *written_ == row_.length() - 1) row_.put(to, 0, out_[k]);
+    }
+  }
+
+  const RowOfOperands<T>& row_;
+  const scan::ScanJob& job_;
+  double out_[scan::kMaxScanOutputs] = {};
+  std::optional<std::int64_t> written_;  ///< the step whose gradients they are
 };
 
 template <class T>
-void run_lane(Pass<T> pass, const ScanKey& key) {
-  const auto extremum = [&]<bool largest>() {
-    if (key.indices) return pass.template run<scalar::ExtremumGradient<double, 2>>();
-    using Gradient = scalar::ExtremumGradient<double, 3>;
-    if (key.ties == ScanTies::Last) return pass.template run_fed<Gradient, scalar::WinnerScan<double, largest, true>>();
-    pass.template run_fed<Gradient, scalar::WinnerScan<double, largest, false>>();
-  };
-  switch (key.kind) {
-    case ScanKind::Cumsum:
-      return;  // the sum from the other end, which needs no loop of its own
-    case ScanKind::Cumprod:
-      return pass.template run_fed<scalar::CumprodGradient<double>, scalar::ProductBeforeScan<double>>();
-    case ScanKind::Cummax:
-      return extremum.template operator()<true>();
-    case ScanKind::Cummin:
-      return extremum.template operator()<false>();
-    case ScanKind::LogCumsumExp:
-      // y as saved, or found again where 16-bit storage lost it.
-      if (sizeof(T) > 2) return pass.template run<scalar::LogCumsumExpGradient<double>>();
-      return pass.template run_fed<scalar::LogCumsumExpGradient<double>, scalar::LogCumsumExpScan<double>>();
-    case ScanKind::LinearRecurrence:
-      return pass.template run<scalar::LinearRecurrenceGradient<double>>();
+void run_typed(const scan::ScanJob& job) {
+  StridedLoop loop = *job.loop;
+  const int axis = job.axis;
+  const auto moves = [&](int k) { loop.operand[k].base += loop.operand[k].stride[axis]; };
+  if (job.key.exclusive) {
+    // y[t + 1] is made of x[0] … x[t]: the inclusive pass with dy and y one place further on. Nothing uses the last x.
+    --loop.extent[axis];
+    moves(0);
+    if (job.key.reads_y()) moves(job.inputs - 1);
   }
+  if (loop.extent[axis] > 0) {
+    loop.flip_dim(axis);
+    if (job.key.kind == ScanKind::LinearRecurrence && loop.operand[scan::kH].base != nullptr) {
+      moves(scan::kH);  // each step reads the h before its own
+    }
+    scan::with_gradient(job.key, [&]<class Gradient, class Feed>(Gradient, Feed) {
+      scan::for_each_lane(loop, axis, [&](const core::LoopIndex& index) {
+        const RowOfOperands<T> row(loop, axis, index);
+        BackwardPass<T>(row, job).template run<Gradient, Feed>();
+      });
+    });
+  }
+  if (!job.key.exclusive) return;
+  scan::for_each_lane(*job.loop, axis, [&](core::LoopIndex index) {
+    index[axis] = job.loop->extent[axis] - 1;
+    core::cell_at(*job.loop, index, job.inputs).set(T{});
+  });
 }
 
 }  // namespace
 
-void backward(const StridedLoop& loop, int axis, const BackwardPass& pass, const ScanKey& key, std::int64_t first,
-              std::int64_t last, const LaneMemory& memory) {
-  if (loop.extent[axis] == 0) return;
-  numerics::with_float(key.element, [&]<class T>(T) {
-    for (std::int64_t i = first; i < last; ++i) {
-      const Lane<T> lane(loop, axis, i);
-      run_lane(Pass<T>(lane, pass, key, memory), key);
-    }
-  });
+void run_scan_backward(const scan::ScanJob& job) {
+  numerics::with_float(job.key.element, [&]<class T>(T) { run_typed<T>(job); });
 }
 
-}  // namespace planck::scan::reference
+}  // namespace planck::reference

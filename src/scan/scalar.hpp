@@ -1,11 +1,11 @@
-// The scans in scalar lanes, and from an operation's number to its scan.
+// The scans in scalar lanes, and from an operation's number to its scan, its gradient and what feeds that.
 #pragma once
 
 #include <limits>
 
 #include "numerics/dispatch.hpp"
 #include "numerics/scalar_lanes.hpp"
-#include "scan/ops.hpp"
+#include "scan/kinds.hpp"
 
 namespace planck::scalar {
 #include "scan/math.inl"
@@ -61,6 +61,40 @@ void with_scan(const ScanKey& key, const Body& body) {
     } else {
       body(V{}, scalar::LinearRecurrenceScan<V>{});
     }
+  }
+}
+
+/// In the place of a scan that feeds a gradient, where there is none.
+struct NoFeed {};
+
+/// Calls body(Gradient{}, Feed{}) with the backward pass of every kind but Cumsum, whose gradient is its own scan from
+/// the other end.
+template <class Body>
+void with_gradient(const ScanKey& key, const Body& body) {
+  const auto extremum = [&]<bool largest>() {
+    using Gradient = scalar::ExtremumGradient<double, 3>;
+    if (key.indices) {
+      body(scalar::ExtremumGradient<double, 2>{}, NoFeed{});
+    } else if (key.ties == ScanTies::Last) {
+      body(Gradient{}, scalar::WinnerScan<double, largest, true>{});
+    } else {
+      body(Gradient{}, scalar::WinnerScan<double, largest, false>{});
+    }
+  };
+  switch (key.kind) {
+    case ScanKind::Cumsum:
+      return;
+    case ScanKind::Cumprod:
+      return body(scalar::CumprodGradient<double>{}, scalar::ProductBeforeScan<double>{});
+    case ScanKind::Cummax:
+      return extremum.template operator()<true>();
+    case ScanKind::Cummin:
+      return extremum.template operator()<false>();
+    case ScanKind::LogCumsumExp:
+      return key.is_fed() ? body(scalar::LogCumsumExpGradient<double>{}, scalar::LogCumsumExpScan<double>{})
+                          : body(scalar::LogCumsumExpGradient<double>{}, NoFeed{});
+    case ScanKind::LinearRecurrence:
+      return body(scalar::LinearRecurrenceGradient<double>{}, NoFeed{});
   }
 }
 

@@ -10,8 +10,8 @@
 #include <set>
 #include <thread>
 
-#include "cpu/fp_env.hpp"
 #include "cpu/isa.hpp"
+#include "numerics/fp_env.hpp"
 #include "planck/planck.hpp"
 #include "testing/op_cases.hpp"
 #include "testing/test_tensor.hpp"

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "binary/ops.hpp"
+#include "binary/cpu/kernel_row.hpp"
 #include "cpu/simd/span-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,13 +17,13 @@ namespace {
 
 #include "binary/math.inl"
 
-using elementwise::Weight;
+using binary::Weight;
 using scalar::Compute;
 
 template <class Op, class T, Weight weight>
 struct ForwardKernel {
   using C = Compute<T>;
-  using Params = elementwise::Params<C>;
+  using Params = binary::Params<C>;
   using Inputs = std::conditional_t<weight == Weight::Tensor, Types<T, T, T>, Types<T, T>>;
   using Outputs = Types<T>;
 
@@ -43,7 +43,7 @@ struct ForwardKernel {
 template <class Op, class T, Weight weight, class Out>
 struct BackwardKernel {
   using C = Compute<T>;
-  using Params = elementwise::Params<C>;
+  using Params = binary::Params<C>;
   using Inputs = std::conditional_t<weight == Weight::Tensor, Types<T, T, T, T>, Types<T>>;
   using Outputs = std::conditional_t<weight == Weight::Tensor, Types<Out, Out, Out>, Types<Out, Out>>;
 
@@ -65,7 +65,7 @@ struct BackwardKernel {
 
 template <class Kernel>
 constexpr KernelRow row(BinaryKind kind, bool backward, Weight weight, ElementKind element, bool terms) {
-  return elementwise::kernel_row(kind, backward, weight, element, terms, &Span<Kernel>::run);
+  return binary::kernel_row(kind, backward, weight, element, terms, &Span<Kernel>::run);
 }
 
 // clang-format off

@@ -1,5 +1,6 @@
 // The parameterised binary family on CUDA: the shared formulas as operations of the elementwise engine and of the
 // canonical sums. A scalar weight is an absent weight tensor that is read as the number.
+#include "binary/job.hpp"
 #include "cuda/elementwise.cuh"
 #include "cuda/entries.hpp"
 #include "cuda/sums.cuh"
@@ -14,7 +15,8 @@ namespace {
 namespace planck::cuda {
 namespace {
 
-using elementwise::Weight;
+using binary::BinaryJob;
+using binary::Weight;
 
 template <class C_>
 struct WeightParam {
@@ -53,10 +55,10 @@ struct BinaryBackwardOp : WeightParam<C> {
   }
 };
 
-/// The job without operands, over the index space of `loop`.
+/// The job without operands, over its index space.
 template <class Op>
-Job<Op> job_of(const core::DeviceBinary& what, const core::StridedLoop& loop) {
-  Job<Op> job{{}, loop, {}, {}};
+Job<Op> job_of(const BinaryJob& what) {
+  Job<Op> job{{}, *what.loop, {}, {}};
   job.loop.operands = 0;
   job.kind.fill(what.element);
   job.absent[Op::kTensors] = static_cast<typename Op::Compute>(what.param);
@@ -69,9 +71,9 @@ void take(core::StridedLoop& loop, const core::StridedLoop& from, int& used, int
 }
 
 template <class Formula, class C>
-core::Status forward(const core::DeviceRun& run, const core::DeviceBinary& what,
-                     const core::StridedLoop& loop) noexcept {
-  auto job = job_of<BinaryOp<Formula, C>>(what, loop);
+Status forward(const Run& run, const BinaryJob& what) noexcept {
+  auto job = job_of<BinaryOp<Formula, C>>(what);
+  const core::StridedLoop& loop = *what.loop;
   int used = 0;
   take(job.loop, loop, used, 2);
   if (what.weight == Weight::Tensor) {
@@ -84,9 +86,9 @@ core::Status forward(const core::DeviceRun& run, const core::DeviceBinary& what,
 }
 
 template <class Formula, class C>
-core::Status backward(const core::DeviceRun& run, const core::DeviceBinary& what,
-                      const core::StridedLoop& loop) noexcept {
-  auto job = job_of<BinaryBackwardOp<Formula, C>>(what, loop);
+Status backward(const Run& run, const BinaryJob& what) noexcept {
+  auto job = job_of<BinaryBackwardOp<Formula, C>>(what);
+  const core::StridedLoop& loop = *what.loop;
   int used = 0;
   if (what.weight == Weight::Tensor) {
     // An absent weight tensor is one that no wanted gradient depends on; it is read as any number.
@@ -102,23 +104,25 @@ core::Status backward(const core::DeviceRun& run, const core::DeviceBinary& what
 }
 
 template <class Formula, class C>
-core::Status run_typed(const core::DeviceRun& run, const core::DeviceBinary& what,
-                       const core::StridedLoop& loop) noexcept {
-  return what.backward ? backward<Formula, C>(run, what, loop) : forward<Formula, C>(run, what, loop);
+Status run_typed(const Run& run, const BinaryJob& what) noexcept {
+  return what.backward ? backward<Formula, C>(run, what) : forward<Formula, C>(run, what);
 }
 
 template <class Formula>
-core::Status run_kind(const core::DeviceRun& run, const core::DeviceBinary& what,
-                      const core::StridedLoop& loop) noexcept {
-  return what.element == ElementKind::F64 ? run_typed<Formula, double>(run, what, loop)
-                                          : run_typed<Formula, float>(run, what, loop);
+Status run_kind(const Run& run, const BinaryJob& what) noexcept {
+  return what.element == ElementKind::F64 ? run_typed<Formula, double>(run, what)
+                                          : run_typed<Formula, float>(run, what);
 }
 
 }  // namespace
 
-core::Status binary(const core::DeviceRun& run, const core::DeviceBinary& job, const core::StridedLoop& loop) noexcept {
-  return job.kind == BinaryKind::Lerp ? run_kind<scalar::Lerp>(run, job, loop)
-                                      : run_kind<scalar::AddScaled>(run, job, loop);
+Status prepare_binary(const BinaryJob& job, Selection& selection) noexcept {
+  if (job.sums.count > 0) selection.want_workspace(sums_workspace(*job.loop, job.sums.count));
+  return {};
+}
+
+Status run_binary(const Run& run, const BinaryJob& job) noexcept {
+  return job.kind == BinaryKind::Lerp ? run_kind<scalar::Lerp>(run, job) : run_kind<scalar::AddScaled>(run, job);
 }
 
 }  // namespace planck::cuda

@@ -19,7 +19,7 @@
 #include <limits>
 
 #include "cpu/simd/sum_codes-inl.h"
-#include "dynamic_range/ops.hpp"
+#include "dynamic_range/cpu/kernels.hpp"
 #include "quantize/cpu/kernels-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -234,7 +234,7 @@ struct RangesOfColumns {
   using C = Compute<T>;
 
   static void run(const void* params, void* const* operands, std::int64_t n, unsigned) {
-    const auto& rows = *static_cast<const quantize::Rows*>(params);
+    const auto& rows = *static_cast<const quantize::RowsOfColumns*>(params);
     with_range_kind<T>(rows.symmetric, [&]<class Finite>(Finite) {
       widen<Finite>(rows, static_cast<const std::byte*>(operands[0]), static_cast<C*>(operands[1]),
                     static_cast<C*>(operands[2]), n);
@@ -242,12 +242,12 @@ struct RangesOfColumns {
   }
 
  private:
-  static PLANCK_MATH const T* row_at(const quantize::Rows& rows, const std::byte* x, std::int64_t r) {
+  static PLANCK_MATH const T* row_at(const quantize::RowsOfColumns& rows, const std::byte* x, std::int64_t r) {
     return reinterpret_cast<const T*>(x + r * rows.stride);
   }
 
   template <class Finite>
-  static PLANCK_MATH void widen(const quantize::Rows& rows, const std::byte* x, C* lo, C* hi, std::int64_t n) {
+  static PLANCK_MATH void widen(const quantize::RowsOfColumns& rows, const std::byte* x, C* lo, C* hi, std::int64_t n) {
     const std::int64_t elements = Finite::elements();
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(Tag<C>()));
     const auto join = [&](std::int64_t i, RangeLanes<T> range) {

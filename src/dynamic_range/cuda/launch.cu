@@ -20,7 +20,7 @@ namespace planck::cuda {
 namespace {
 
 using core::Status;
-using quantize::DynamicRun;
+using quantize::DynamicRangeJob;
 
 /// Blocks that keep a GPU busy: few long segments are cut into about as many pieces.
 constexpr std::int64_t kEnoughBlocks = 1024;
@@ -63,8 +63,8 @@ int arrange(StridedLoop& loop) {
 
 template <class C>
 struct Planner {
-  const core::DeviceRun& run;
-  const DynamicRun& what;
+  const backend::Run& run;
+  const DynamicRangeJob& what;
 
   Status launch_part(StridedLoop loop) const {
     const int kept = arrange(loop);
@@ -139,11 +139,10 @@ struct Planner {
 
 }  // namespace
 
-Status dynamic_range(const core::DeviceRun& run, const DynamicRun& job) noexcept {
+Status run_dynamic_range(const Run& run, const DynamicRangeJob& job) noexcept {
   const quantize::SegmentSpace space(job.shape, job.scope);
-  Status status;
-  space.for_each_part([&](StridedLoop& loop, int part) {
-    if (!status || core::numel(job.scale.shape) == 0) return;
+  if (core::numel(job.scale.shape) == 0) return {};
+  return space.for_each_part([&](StridedLoop& loop, int part) -> Status {
     const auto add_qparams = [&](const AnyTensorMut* view) {
       view != nullptr ? space.add_qparams(loop, part, *view) : loop.add_absent(ElementKind::S32);
     };
@@ -152,13 +151,14 @@ Status dynamic_range(const core::DeviceRun& run, const DynamicRun& job) noexcept
     add_qparams(job.zero_point);
     add_qparams(job.row_sum);
     add_qparams(&job.scale);
-    status = job.element == ElementKind::F64 ? Planner<double>{run, job}.launch_part(loop)
-                                             : Planner<float>{run, job}.launch_part(loop);
+    return job.element == ElementKind::F64 ? Planner<double>{run, job}.launch_part(loop)
+                                           : Planner<float>{run, job}.launch_part(loop);
   });
-  return status;
 }
 
-std::size_t dynamic_range_workspace(const Shape& shape, const Granularity& scope, ElementKind element) noexcept {
+std::size_t dynamic_range_workspace(const DynamicRangeJob& job) noexcept {
+  const Shape& shape = job.shape;
+  const Granularity& scope = job.scope;
   const std::int64_t elements = core::numel(shape);
   if (elements == 0) return 0;
   std::int64_t partials = 0;
@@ -175,8 +175,13 @@ std::size_t dynamic_range_workspace(const Shape& shape, const Granularity& scope
     const std::int64_t segments = core::numel(qparams_shape(shape, scope));
     count(segments, elements / segments);
   }
-  const std::size_t bytes = element == ElementKind::F64 ? sizeof(Range<double>) : sizeof(Range<float>);
+  const std::size_t bytes = job.element == ElementKind::F64 ? sizeof(Range<double>) : sizeof(Range<float>);
   return partials == 0 ? 0 : static_cast<std::size_t>(partials) * bytes + alignof(double);
+}
+
+Status prepare_dynamic_range(const DynamicRangeJob& job, Selection& selection) noexcept {
+  selection.want_workspace(dynamic_range_workspace(job));
+  return {};
 }
 
 }  // namespace planck::cuda

@@ -4,7 +4,7 @@
 
 #include "core/layout.hpp"
 #include "cuda/access.cuh"
-#include "dynamic_range/ops.hpp"
+#include "dynamic_range/job.hpp"
 #include "quantize/scalar.hpp"
 
 namespace planck::cuda {

@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "cpu/simd/span-inl.h"
-#include "quantize/ops.hpp"
+#include "quantize/cpu/kernel_row.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::cpu::HWY_NAMESPACE {

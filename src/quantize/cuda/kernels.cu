@@ -3,17 +3,20 @@
 // Scale and zero point are parameters: along a row in which they are broadcast they are loaded once, and 1 / scale is
 // taken once. Zero points are limited to the range that the formulas are exact in, so that whatever a device tensor
 // holds, codes stay inside [q_min, q_max].
+#include "core/limits.hpp"
 #include "cuda/elementwise.cuh"
 #include "cuda/entries.hpp"
 #include "cuda/sums.cuh"
+#include "quantize/job.hpp"
 #include "quantize/scalar.hpp"
 
 namespace planck::cuda {
 namespace {
 
 using quantize::Formula;
+using quantize::QuantizeJob;
 
-constexpr std::int64_t kMaxZeroPoint = std::int64_t{1} << 20;
+using core::kMaxZeroPoint;
 
 /// The scale in the form that the run asks for: the same for all threads.
 template <class C>
@@ -92,56 +95,55 @@ struct LearnableOp : QuantizeParams<C> {
   }
 };
 
-/// The job of an operation whose operands are those of `loop`.
+/// The job of an operation, with the same operands.
 template <class Op>
-Job<Op> job_of(const core::DeviceQuantize& what, const core::StridedLoop& loop) {
+Job<Op> job_of(const QuantizeJob& what) {
   using C = typename Op::Compute;
-  const quantize::reference::Problem& p = what.problem;
-  Job<Op> job{{{static_cast<C>(p.q_min), static_cast<C>(p.q_max), p.form == ScaleForm::Reciprocal}}, loop, {}, {}};
-  job.kind.fill(p.element);
-  if (p.formula == Formula::Dequantize) job.kind[0] = p.codes;
-  job.kind[Op::kTensors] = p.scale;
+  Job<Op> job{{{static_cast<C>(what.q_min), static_cast<C>(what.q_max), what.form == ScaleForm::Reciprocal}},
+              *what.loop,
+              {},
+              {}};
+  job.kind.fill(what.element);
+  if (what.formula == Formula::Dequantize) job.kind[0] = what.codes;
+  job.kind[Op::kTensors] = what.scale_element;
   job.kind[Op::kTensors + 1] = ElementKind::S32;
-  if (p.formula == Formula::Quantize) job.kind[Job<Op>::kInputs] = p.codes;
+  if (what.formula == Formula::Quantize) job.kind[Job<Op>::kInputs] = what.codes;
   job.absent[Op::kTensors] = static_cast<C>(what.scale);
   job.absent[Op::kTensors + 1] = static_cast<C>(std::clamp(what.zero_point, -kMaxZeroPoint, kMaxZeroPoint));
   return job;
 }
 
 template <Formula formula, class C>
-core::Status run_formula(const core::DeviceRun& run, const core::DeviceQuantize& what,
-                         const core::StridedLoop& loop) noexcept {
-  return run_elementwise(run, job_of<QuantizeOp<formula, C>>(what, loop));
+Status run_formula(const Run& run, const QuantizeJob& what) noexcept {
+  return run_elementwise(run, job_of<QuantizeOp<formula, C>>(what));
 }
 
 template <class C>
-core::Status run_learnable(const core::DeviceRun& run, const core::DeviceQuantize& what,
-                           const core::StridedLoop& loop) noexcept {
+Status run_learnable(const Run& run, const QuantizeJob& what) noexcept {
   using Op = LearnableOp<C>;
-  Job<Op> job = job_of<Op>(what, loop);
+  Job<Op> job = job_of<Op>(what);
   job.loop.operands = Job<Op>::kInputs + 1;  // as far as dx
-  job.loop.add_absent(what.problem.element);
-  job.loop.add_absent(what.problem.element);
-  return run_sums(run, job, what.sums, &loop.operand[Job<Op>::kInputs + 1]);
+  job.loop.add_absent(what.element);
+  job.loop.add_absent(what.element);
+  return run_sums(run, job, what.sums, &what.loop->operand[Job<Op>::kInputs + 1]);
 }
 
 template <class C>
-core::Status run_typed(const core::DeviceRun& run, const core::DeviceQuantize& what,
-                       const core::StridedLoop& loop) noexcept {
-  if (what.sums.count > 0) return run_learnable<C>(run, what, loop);
-  switch (what.problem.formula) {
+Status run_typed(const Run& run, const QuantizeJob& what) noexcept {
+  if (what.sums.count > 0) return run_learnable<C>(run, what);
+  switch (what.formula) {
     case Formula::Quantize:
-      return run_formula<Formula::Quantize, C>(run, what, loop);
+      return run_formula<Formula::Quantize, C>(run, what);
     case Formula::QuantizeBackward:
-      return run_formula<Formula::QuantizeBackward, C>(run, what, loop);
+      return run_formula<Formula::QuantizeBackward, C>(run, what);
     case Formula::Dequantize:
-      return run_formula<Formula::Dequantize, C>(run, what, loop);
+      return run_formula<Formula::Dequantize, C>(run, what);
     case Formula::DequantizeBackward:
-      return run_formula<Formula::DequantizeBackward, C>(run, what, loop);
+      return run_formula<Formula::DequantizeBackward, C>(run, what);
     case Formula::FakeQuantize:
-      return run_formula<Formula::FakeQuantize, C>(run, what, loop);
+      return run_formula<Formula::FakeQuantize, C>(run, what);
     case Formula::FakeQuantizeBackward:
-      return run_formula<Formula::FakeQuantizeBackward, C>(run, what, loop);
+      return run_formula<Formula::FakeQuantizeBackward, C>(run, what);
     default:
       return {};
   }
@@ -149,9 +151,13 @@ core::Status run_typed(const core::DeviceRun& run, const core::DeviceQuantize& w
 
 }  // namespace
 
-core::Status quantize(const core::DeviceRun& run, const core::DeviceQuantize& job,
-                      const core::StridedLoop& loop) noexcept {
-  return job.problem.element == ElementKind::F64 ? run_typed<double>(run, job, loop) : run_typed<float>(run, job, loop);
+Status prepare_quantize(const QuantizeJob& job, Selection& selection) noexcept {
+  if (job.sums.count > 0) selection.want_workspace(sums_workspace(*job.loop, job.sums.count));
+  return {};
+}
+
+Status run_quantize(const Run& run, const QuantizeJob& job) noexcept {
+  return job.element == ElementKind::F64 ? run_typed<double>(run, job) : run_typed<float>(run, job);
 }
 
 }  // namespace planck::cuda

@@ -134,7 +134,7 @@ void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
   } else {
     lanes.start(nullptr);
   }
-  if (feeds() && !piece.fed) keep_feed_states();
+  if (feeds() && !piece.fed) keep_feed_states((length_ - 1) / kTileSteps);
   if (kernel_.lags) {
     if (piece.begins) {
       for (std::int64_t i = 0; i < n; ++i) std::memcpy(lag_ + i * kPartBytes, &kernel_.lag_start, kPartBytes);
@@ -170,6 +170,11 @@ void Strip::tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only) {
   const bool last_edge = scan_.edge == ScanEdge::Last && piece_.ends && s + m == length_;
   // The feed starts where it last kept its states.
   const std::int64_t fed = feeds() ? m + (piece_.behind + length_ - s - m) % kTileSteps : m;
+  if (feeds() && !piece_.fed) {
+    // Before anything of this tile is loaded: walking the feed again needs the same scratch.
+    const std::int64_t tiles = feed_tiles(s + fed);
+    if (tiles > 0 && tiles - 1 < first_kept_) keep_feed_states(tiles);
+  }
 
   LaneSteps steps{};
   for (int k = 0; k < kernel_.inputs; ++k) {
@@ -274,14 +279,14 @@ std::byte* Strip::feed(std::int64_t s, std::int64_t m, const std::byte* input, s
   const std::int64_t row_bytes = n_ * kPartBytes;
   std::byte* tile = direct_ ? scratch_ : scratch_ + (kTiles - 1) * kTileBytes;
   Lanes lanes(kernel, states_ + Lanes::states_for(length_) * kernel_.parts * row_bytes, n_, kTileSteps);
-  const std::int64_t kept = (piece_.behind + length_ - s - m) / kTileSteps;
+  const std::int64_t kept = feed_tiles(s + m);
   const std::byte* before = nullptr;
   if (kept > 0 && piece_.fed) {
     StateView states = piece_.feed;
     states.base += kept * kPartBytes;
     before = copy_states(states, kernel.parts, before_[1]);
   } else if (kept > 0) {
-    before = feed_memory_.data() + (kept - 1) * kernel.parts * row_bytes;
+    before = feed_memory_.data() + (kept - 1 - first_kept_) * kernel.parts * row_bytes;
   }
   lanes.start(before);
   LaneSteps steps = feed_steps(s + m - 1, input + (m - 1) * input_step, input_step);
@@ -292,17 +297,19 @@ std::byte* Strip::feed(std::int64_t s, std::int64_t m, const std::byte* input, s
   return tile;
 }
 
-void Strip::keep_feed_states() {
+void Strip::keep_feed_states(std::int64_t end) {
   const LaneScanKernel& kernel = *kernel_.feed;
   Lanes lanes(kernel, states_ + Lanes::states_for(length_) * kernel_.parts * n_ * kPartBytes, n_, length_);
   lanes.start(nullptr);
   std::byte* to = feed_memory_.data();
-  for (std::int64_t t = 0; t + kTileSteps < length_; t += kTileSteps) {
-    const std::int64_t s = length_ - t - kTileSteps;
+  first_kept_ = std::max<std::int64_t>(0, end - std::ssize(feed_memory_) / lanes.state_bytes());
+  for (std::int64_t tile = 0; tile < end; ++tile) {
+    const std::int64_t s = length_ - (tile + 1) * kTileSteps;
     std::int64_t step = 0;
     const std::byte* input = rows(kFeedInput, s, kTileSteps, step);
     LaneSteps steps = feed_steps(s + kTileSteps - 1, input + (kTileSteps - 1) * step, step);
     lanes.advance(steps, kTileSteps);
+    if (tile < first_kept_) continue;
     std::memcpy(to, lanes.before(), static_cast<std::size_t>(lanes.state_bytes()));
     to += lanes.state_bytes();
   }

@@ -148,7 +148,10 @@ class Strip {
   const std::byte* edge_row();
   /// The feed's values for the elements of steps s … s + m - 1, in their order.
   std::byte* feed(std::int64_t s, std::int64_t m, const std::byte* input, std::int64_t input_step);
-  void keep_feed_states();
+  /// The feed's states that the memory has room for: the last ones before tile `end` of its own order.
+  void keep_feed_states(std::int64_t end);
+  /// Whole tiles of the feed before the element of step s - 1.
+  std::int64_t feed_tiles(std::int64_t s) const { return (piece_.behind + length_ - s) / kTileSteps; }
   LaneSteps feed_steps(std::int64_t s, const std::byte* input, std::int64_t input_step) const;
   std::byte* copy_states(const StateView& from, int parts, std::byte* to) const;
   void leave_states(const std::byte* states, int parts, const StateView& to) const;
@@ -160,6 +163,7 @@ class Strip {
   bool direct_;
   bool streamed_;
   std::span<std::byte> feed_memory_;
+  std::int64_t first_kept_ = 0;  ///< the tile whose state lies first there
 
   Pointers at_{};
   std::int64_t n_ = 0;

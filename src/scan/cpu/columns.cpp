@@ -82,8 +82,7 @@ struct Walk {
   Strides outer_feed{};
 };
 
-/// False, and nothing is done, if a feed finds no memory.
-bool run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std::span<std::byte> memory = {}) noexcept {
+void run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std::span<std::byte> memory = {}) noexcept {
   const StridedLoop& loop = walk.loop;
   const int lane_dim = loop.rank - 2;
   const std::int64_t length = loop.extent[lane_dim + 1];
@@ -102,8 +101,10 @@ bool run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std:
   const std::int64_t share_bytes = std::ssize(memory) / shares / kPartBytes * kPartBytes;
   if (feeds) {
     const std::int64_t lane_bytes = Strip::feed_bytes(length, scan.kernel.feed->parts);
-    if (lane_bytes > 0) width = std::min(width, std::max(share_bytes, kStackFeedBytes) / lane_bytes);
-    if (width == 0) return false;
+    // One lane at least: of a longer one the feed keeps what there is room for, and is walked again for the rest.
+    if (lane_bytes > 0) {
+      width = std::clamp<std::int64_t>(std::max(share_bytes, kStackFeedBytes) / lane_bytes, 1, width);
+    }
   }
   const std::int64_t strips = ceil_div(lanes, width);
   const auto run_units = [&](std::int64_t begin, std::int64_t end, std::span<std::byte> feed_memory) noexcept {
@@ -145,9 +146,10 @@ bool run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std:
     for_each_range(stream, used, units / used * unit_bytes, [&](std::int64_t begin, std::int64_t end) noexcept {
       alignas(kPartBytes) std::byte stack[kStackFeedBytes];
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::span<std::byte> own = share_bytes > kStackFeedBytes
-                                             ? memory.subspan(static_cast<std::size_t>(i * share_bytes))
-                                             : std::span<std::byte>(stack);
+        const std::span<std::byte> own =
+            share_bytes > kStackFeedBytes
+                ? memory.subspan(static_cast<std::size_t>(i * share_bytes), static_cast<std::size_t>(share_bytes))
+                : std::span<std::byte>(stack);
         run_units(units * i / used, units * (i + 1) / used, own);
       }
     });
@@ -155,7 +157,6 @@ bool run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std:
     for_each_range(stream, units, unit_bytes,
                    [&](std::int64_t begin, std::int64_t end) noexcept { run_units(begin, end, {}); });
   }
-  return true;
 }
 
 /// How an axis is cut: `blocks` whole canonical blocks of a level, and one last piece of 1 to block_size elements.
@@ -401,9 +402,9 @@ std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, const L
   return bytes == 0 ? 0 : static_cast<std::size_t>(bytes + kPartBytes);
 }
 
-bool run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept {
-  if (scan.loop.count() == 0) return true;
-  if (run_row_scan(stream, scan, workspace)) return true;
+void run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept {
+  if (scan.loop.count() == 0) return;
+  if (run_row_scan(stream, scan, workspace)) return;
   StridedLoop loop = scan.loop;
   const std::int64_t length = loop.extent[scan.axis];
   arrange_dims(loop, scan.axis);
@@ -420,13 +421,12 @@ bool run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& 
     std::uint64_t stack[kStackStates];
     const std::span<std::uint64_t> states = needed <= kStackStates ? std::span(stack) : memory;
     if (std::ssize(states) >= needed) {
-      run_cut(stream, scan, loop, cut, reinterpret_cast<std::byte*>(states.data()));
-      return true;
+      return run_cut(stream, scan, loop, cut, reinterpret_cast<std::byte*>(states.data()));
     }
   }
   Walk walk{loop, length};
   walk.streamed = worth_streaming(loop, scan.kernel.inputs, scan.kernel.outputs);
-  return run_walk(stream, scan, walk, std::as_writable_bytes(memory));
+  run_walk(stream, scan, walk, std::as_writable_bytes(memory));
 }
 
 }  // namespace planck::cpu

@@ -17,21 +17,22 @@
 #include "cpu/kernel.hpp"
 #include "planck/plan.hpp"
 #include "planck/stream.hpp"
+#include "scan/kinds.hpp"
 
 namespace planck::cpu {
 
-/// Inputs, a fed one included.
-inline constexpr int kMaxScanInputs = 3;
-inline constexpr int kMaxScanOutputs = 3;
-inline constexpr int kMaxScanParts = 2;
+using scan::kCarryLevel;
+using scan::kMaxScanInputs;
+using scan::kMaxScanOutputs;
+using scan::kMaxScanParts;
 /// States are kept part by part, eight bytes a lane.
 inline constexpr std::int64_t kPartBytes = 8;
 
 /// The input that a feed reads.
-inline constexpr int kFeedInput = 1;
+inline constexpr int kFeedInput = scan::kX;
 /// The input that has its own operand at one end of the axis, and the output that is written there alone.
-inline constexpr int kEdgeInput = 2;
-inline constexpr int kEdgeOutput = 2;
+inline constexpr int kEdgeInput = scan::kH;
+inline constexpr int kEdgeOutput = scan::kDInitial;
 
 /// Up to eight steps of n lanes.
 struct LaneSteps {
@@ -82,7 +83,6 @@ struct LaneCarry {
   std::int64_t in_word = 0;  ///< bytes from word to word
   std::int64_t out_word = 0;
 };
-inline constexpr int kCarryLevel = 4;
 
 struct LaneScan {
   const LaneScanKernel& kernel;
@@ -118,8 +118,7 @@ struct LaneStates {
 std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, const LaneStates& states,
                                 int threads) noexcept;
 
-/// An output may be an input's view. The engine is content with less workspace, but not for a feed: false, and nothing
-/// was written.
-bool run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept;
+/// An output may be an input's view. The engine is content with less workspace, down to nothing.
+void run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept;
 
 }  // namespace planck::cpu

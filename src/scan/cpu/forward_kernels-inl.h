@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "scan/cpu/kernel-inl.h"
-#include "scan/ops.hpp"
+#include "scan/cpu/kernel_row.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::cpu::HWY_NAMESPACE {

@@ -1,7 +1,7 @@
 // The scans' kernels by family: each file instantiates its own, so that they compile side by side.
 #pragma once
 
-#include "backend/device_backend.hpp"
+#include "backend/backend.hpp"
 #include "scan/cuda/schedule.hpp"
 #include "scan/cuda/task.hpp"
 
@@ -9,7 +9,7 @@ namespace planck::scan {
 
 /// What each family's launch gets.
 struct CudaScan {
-  const core::DeviceRun& run;
+  const backend::Run& run;
   const cuda::ScanTask& task;
   const cuda::ScanSchedule& schedule;
 };

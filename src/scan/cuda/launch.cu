@@ -9,15 +9,14 @@
 #include "scan/carry.hpp"
 #include "scan/cuda/columns.cuh"
 #include "scan/cuda/kernels.hpp"
-#include "scan/feed.hpp"
+#include "scan/job.hpp"
 
 namespace planck::cuda {
 namespace {
 
-using core::DeviceRun;
-using core::DeviceScan;
 using core::Status;
 using core::StridedLoop;
+using scan::ScanJob;
 
 constexpr std::int64_t kWordBytes = 8;
 
@@ -71,7 +70,7 @@ Places places_of(const ScanSchedule& schedule, std::int64_t lanes) {
   return places;
 }
 /// All of it, for one length of the axis.
-Count words_of(const DeviceScan& job, const Axis& axis, std::int64_t length) {
+Count words_of(const ScanJob& job, const Axis& axis, std::int64_t length) {
   const ScanSchedule schedule(axis.lanes, length, axis.inner);
   const auto lanes = static_cast<std::uint64_t>(axis.lanes);
   Count words = 0;
@@ -79,14 +78,14 @@ Count words_of(const DeviceScan& job, const Axis& axis, std::int64_t length) {
     const auto segments = static_cast<std::uint64_t>(schedule.segments);
     words = Count(lanes) * (Count(segments) * (kMostParts + kMostParts * kTileLevel + kScanInputs) + kLaneWords);
   }
-  if (job.backward && scan::is_fed(job.key)) words = words + Count(lanes) * static_cast<std::uint64_t>(length);
+  if (job.backward && job.key.is_fed()) words = words + Count(lanes) * static_cast<std::uint64_t>(length);
   return words;
 }
 
 // ---- tasks ----
 
 /// A task over the lanes of a loop, without operands.
-ScanTask make_task(const DeviceScan& job, const StridedLoop& loop) {
+ScanTask make_task(const ScanJob& job, const StridedLoop& loop) {
   ScanTask task{};
   for (int d = 0; d < loop.rank; ++d) {
     if (d != job.axis) task.extent[task.rank++] = loop.extent[d];
@@ -120,7 +119,7 @@ void flip(ScanTask& task, int slot) {
 
 /// Values of 8 bytes in the workspace for every step, where neighbouring threads find them side by side: columns next
 /// to each other, or a row's steps.
-ScanOperand fed_operand(const DeviceScan& job, const StridedLoop& loop, const ScanTask& task, bool columns,
+ScanOperand fed_operand(const ScanJob& job, const StridedLoop& loop, const ScanTask& task, bool columns,
                         std::int64_t* values, ElementKind element) {
   ScanOperand fed{};
   fed.base = reinterpret_cast<std::byte*>(values);
@@ -170,7 +169,7 @@ void collapse_lanes(ScanTask& task) {
 /// One pass over tasks of a shape, with the workspace's places put in.
 class Passes {
  public:
-  Passes(const DeviceRun& run, const DeviceScan& job, const Axis& axis, std::int64_t length, std::int64_t* words)
+  Passes(const Run& run, const ScanJob& job, const Axis& axis, std::int64_t length, std::int64_t* words)
       : run_(run), job_(job), schedule_(axis.lanes, length, axis.inner), words_(words), lanes_(axis.lanes) {}
 
   bool columns() const { return schedule_.columns; }
@@ -219,8 +218,8 @@ class Passes {
     return {run_, task, schedule_};
   }
 
-  const DeviceRun& run_;
-  const DeviceScan& job_;
+  const Run& run_;
+  const ScanJob& job_;
   ScanSchedule schedule_;
   std::int64_t* words_;
   std::int64_t lanes_;
@@ -261,7 +260,7 @@ std::int64_t* words_in(const Workspace& workspace) {
 
 // ---- jobs ----
 
-void set_forward(ScanTask& task, const DeviceScan& job) {
+void set_forward(ScanTask& task, const ScanJob& job) {
   if (job.reverse) {
     task.position = task.length - 1;
     task.position_step = -1;
@@ -269,7 +268,8 @@ void set_forward(ScanTask& task, const DeviceScan& job) {
   task.identity = scan::identity_word(job.key);
 }
 
-Status forward(const DeviceRun& run, const DeviceScan& job, const StridedLoop& loop) noexcept {
+Status forward(const Run& run, const ScanJob& job) noexcept {
+  const StridedLoop& loop = *job.loop;
   ScanTask task = make_task(job, loop);
   if (task.lanes == 0) return {};
   const scan::ScanKey& key = job.key;
@@ -277,7 +277,7 @@ Status forward(const DeviceRun& run, const DeviceScan& job, const StridedLoop& l
   task.value = key.exclusive ? ScanValue::Exclusive : ScanValue::Inclusive;
   task.carry_id = scan::carry_id(key);
   task.carries_value = key.exclusive;
-  const int inputs = key.kind == ScanKind::LinearRecurrence ? 2 : 1;
+  const int inputs = key.row().inputs;
   for (int k = 0; k < inputs; ++k) set_operand(task, kScanIn + k, loop, job.axis, k, key.element);
   set_operand(task, kScanOut, loop, job.axis, inputs, key.element);
   if (key.indices) set_operand(task, kScanOut + 1, loop, job.axis, inputs + 1, *key.indices);
@@ -296,7 +296,7 @@ Status forward(const DeviceRun& run, const DeviceScan& job, const StridedLoop& l
 }
 
 /// The scan that a gradient needs something of, into `fed`.
-Status feed(const DeviceScan& job, const StridedLoop& loop, const Passes& passes, std::int64_t length,
+Status feed(const ScanJob& job, const StridedLoop& loop, const Passes& passes, std::int64_t length,
             const ScanOperand& fed) noexcept {
   ScanTask task = make_task(job, loop);
   task.length = length;
@@ -305,19 +305,20 @@ Status feed(const DeviceScan& job, const StridedLoop& loop, const Passes& passes
   const bool extremum = scan::is_extremum(key.kind);
   if (extremum) key.indices = ElementKind::S64;
   if (key.kind == ScanKind::Cumprod) task.value = ScanValue::Before;
-  set_operand(task, kScanIn, loop, job.axis, scan::reference::kX, key.element);
+  set_operand(task, kScanIn, loop, job.axis, scan::kX, key.element);
   task.operand[kScanOut + (extremum ? 1 : 0)] = fed;
   return passes.forward(task, key);
 }
 
-Status backward(const DeviceRun& run, const DeviceScan& job, const StridedLoop& loop) noexcept {
+Status backward(const Run& run, const ScanJob& job) noexcept {
+  const StridedLoop& loop = *job.loop;
   const scan::ScanKey& key = job.key;
   ScanTask task = make_task(job, loop);
   if (task.lanes == 0) return {};
   const std::int64_t n = task.length;
   task.length = n > 0 && key.exclusive ? n - 1 : n;
   for (int k = 0; k < job.inputs; ++k) {
-    const bool winners = k == scan::reference::kIndices && key.indices;
+    const bool winners = k == scan::kIndices && key.indices;
     set_operand(task, kScanIn + k, loop, job.axis, k, winners ? *key.indices : key.element);
   }
   for (int k = 0; k < job.outputs; ++k) {
@@ -325,8 +326,8 @@ Status backward(const DeviceRun& run, const DeviceScan& job, const StridedLoop& 
   }
   if (n == 0) {
     // No element uses the initial state.
-    if (task.operand[kScanOut + scan::reference::kDInitial].base == nullptr) return {};
-    return launch(run, lane_blocks(task), kColumnThreads, store_zeros, task, kScanOut + scan::reference::kDInitial);
+    if (task.operand[kScanOut + scan::kDInitial].base == nullptr) return {};
+    return launch(run, lane_blocks(task), kColumnThreads, store_zeros, task, kScanOut + scan::kDInitial);
   }
   set_operand(task, kScanInitial, loop, job.axis, job.inputs + job.outputs, key.element);
   ScanTask zeros = task;  // of an exclusive scan, whose last element nothing uses
@@ -334,20 +335,20 @@ Status backward(const DeviceRun& run, const DeviceScan& job, const StridedLoop& 
   if (task.length > 0) {
     const Axis axis(loop.extent, loop.rank, job.axis);
     const Passes passes(run, job, axis, task.length, words_in(run.workspace));
-    if (scan::is_fed(key)) {
+    if (key.is_fed()) {
       const bool extremum = scan::is_extremum(key.kind);
       const ScanOperand fed = fed_operand(job, loop, task, passes.columns(), passes.fed_values(),
                                           extremum ? ElementKind::S64 : ElementKind::F64);
       PLANCK_TRY(feed(job, loop, passes, task.length, fed));
-      task.operand[kScanIn + (extremum ? scan::reference::kIndices : 2)] = fed;
+      task.operand[kScanIn + (extremum ? scan::kIndices : 2)] = fed;
     }
     for (int slot = kScanIn; slot < kScanInitial; ++slot) {
-      if (slot != kScanOut + scan::reference::kDInitial) flip(task, slot);
+      if (slot != kScanOut + scan::kDInitial) flip(task, slot);
     }
     task.position = job.reverse ? 0 : n - 1;
     task.position_step = job.reverse ? 1 : -1;
     task.moved_dy = key.exclusive;
-    task.moved_y = key.exclusive && key.kind == ScanKind::LogCumsumExp && !scan::is_fed(key);
+    task.moved_y = key.exclusive && key.reads_y();
     PLANCK_TRY(passes.backward(task));
   }
   if (!key.exclusive) return {};
@@ -356,12 +357,8 @@ Status backward(const DeviceRun& run, const DeviceScan& job, const StridedLoop& 
 
 }  // namespace
 
-Status scan(const DeviceRun& run, const DeviceScan& job, const StridedLoop& loop) noexcept {
-  return job.backward ? backward(run, job, loop) : forward(run, job, loop);
-}
-
-std::size_t scan_workspace(const DeviceScan& job, const Shape& shape) noexcept {
-  const Axis axis(shape, shape.rank(), job.axis);
+std::size_t scan_workspace(const ScanJob& job) noexcept {
+  const Axis axis(job.loop->extent, job.loop->rank, job.axis);
   if (axis.lanes == 0 || axis.length == 0) return 0;
   std::uint64_t words = words_of(job, axis, axis.length).value();
   // An exclusive gradient has one element less, and that may be cut otherwise.
@@ -369,6 +366,15 @@ std::size_t scan_workspace(const DeviceScan& job, const Shape& shape) noexcept {
   if (words == 0) return 0;
   constexpr std::uint64_t kMostSkipped = kWordBytes - 1;  // where the workspace is not aligned
   return static_cast<std::size_t>((Count(words) * kWordBytes + kMostSkipped).value());
+}
+
+Status prepare_scan(const ScanJob& job, Selection& selection) noexcept {
+  selection.want_workspace(scan_workspace(job));
+  return {};
+}
+
+Status run_scan(const Run& run, const ScanJob& job) noexcept {
+  return job.backward ? backward(run, job) : forward(run, job);
 }
 
 }  // namespace planck::cuda

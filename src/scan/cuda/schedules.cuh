@@ -12,7 +12,7 @@
 namespace planck::cuda {
 
 template <class Pass>
-core::Status run_cut(const core::DeviceRun& run, const ScanTask& task, std::int64_t blocks, int threads,
+core::Status run_cut(const backend::Run& run, const ScanTask& task, std::int64_t blocks, int threads,
                      void (*kernel)(ScanTask, ScanMode)) noexcept {
   const int heads = task.segments <= numerics::block_size(3) ? kTileThreads / kEight : kTileThreads;
   PLANCK_TRY(launch(run, blocks, threads, kernel, task, ScanMode::Totals));
@@ -21,7 +21,7 @@ core::Status run_cut(const core::DeviceRun& run, const ScanTask& task, std::int6
 }
 
 template <class Pass>
-core::Status run_scan(const core::DeviceRun& run, const ScanTask& task, const ScanSchedule& schedule) noexcept {
+core::Status run_scan(const backend::Run& run, const ScanTask& task, const ScanSchedule& schedule) noexcept {
   if (schedule.columns) {
     const std::int64_t threads = schedule.cut() ? task.lanes * task.segments : task.lanes;
     const std::int64_t blocks = (threads + kColumnThreads - 1) / kColumnThreads;

@@ -9,10 +9,11 @@
 #include <regex>
 #include <vector>
 
-#include "backend/device_backend.hpp"
+#include "backend/backend.hpp"
 #include "core/error_texts.hpp"
 #include "planck/planck.h"
 #include "planck/planck.hpp"
+#include "quantize/job.hpp"
 
 namespace planck {
 namespace {
@@ -62,24 +63,26 @@ const Stream kCuda = Stream::cuda(nullptr);
 std::optional<Text> device_failure;
 
 Outcome on_device(const std::function<Outcome()>& call, std::optional<Text> failure = std::nullopt) {
-  static constexpr core::DeviceBackend kBackend{
-      [](std::string_view plan, ArchSku& arch) noexcept -> core::Status {
-        arch = ArchSku::Sm80;
-        if (device_failure == Text::DeviceTooOld) return core::fail(*device_failure, {plan, 7});
-        if (device_failure) return core::fail(*device_failure, {plan, "a call", 35, "a name"}, 0, 0, 35);
-        return {};
-      },
-      nullptr,
-      nullptr,
-      nullptr,
-      nullptr,
-      [](const core::SumShape&, int sums) noexcept { return static_cast<std::size_t>(32 * sums); },
-      [](const Shape&, const Granularity&, ElementKind) noexcept { return std::size_t{0}; },
-      nullptr};
+  static constexpr auto kProbe = [](backend::Selection& selection) noexcept -> core::Status {
+    const std::string_view plan = selection.request.plan;
+    selection.choice.arch = ArchSku::Sm80;
+    if (device_failure == Text::DeviceTooOld) return core::fail(*device_failure, {plan, 7});
+    if (device_failure) return core::fail(*device_failure, {plan, "a call", 35, "a name"}, 0, 0, 35);
+    return {};
+  };
+  static constexpr auto kPrepareSums = [](const quantize::QuantizeJob& job, backend::Selection& selection) noexcept {
+    selection.want_workspace(static_cast<std::size_t>(32 * job.sums.count));
+    return core::Status();
+  };
+  static constexpr auto kPrepare = [](const quantize::DynamicRangeJob&, backend::Selection&) noexcept {
+    return core::Status();
+  };
+  static constexpr backend::Backend kBackend{BackendKind::Bespoke,    Device::Cuda,        false, true, kProbe,
+                                             {kPrepareSums, nullptr}, {kPrepare, nullptr}, {},    {}};
   device_failure = failure;
-  core::register_cuda_backend(&kBackend);
+  backend::register_cuda(&kBackend);
   const Outcome result = call();
-  core::register_cuda_backend(nullptr);
+  backend::register_cuda(nullptr);
   return result;
 }
 

@@ -11,9 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "backend/reference.hpp"
 #include "core/checks.hpp"
 #include "cuda/entries.hpp"
-#include "dynamic_range/ops.hpp"
+#include "dynamic_range/job.hpp"
 #include "numerics/dispatch.hpp"
 #include "testing/cuda_on_cpu/few_blocks.hpp"
 #include "testing/cuda_on_cpu/scheduler.hpp"
@@ -132,6 +133,17 @@ class Numbers {
   std::mt19937 random_;
 };
 
+const Stream kStream = Stream::cuda(nullptr);
+const backend::Choice kChoice;
+
+backend::Run run_in(const Workspace& workspace) { return {"DynamicRangeQuantizePlan", kStream, workspace, kChoice}; }
+void by_reference(const quantize::DynamicRangeJob& job) { ASSERT_TRUE(reference::run_dynamic_range(run_in({}), job)); }
+
+std::size_t workspace_for(const Shape& shape, const Granularity& scope, ElementKind element) {
+  return cuda::dynamic_range_workspace(
+      {shape, scope, element, ElementKind::S8, compute_of(element), {}, AnyTensorRef{}, AnyTensorMut{}});
+}
+
 enum class Wanted { All, CodesOnly, QParamsOnly };
 
 /// Both runs of a case, compared. `room` is what part of the workspace that is asked for there is.
@@ -155,22 +167,20 @@ void expect_same(const Case& c, const Mode& mode, Wanted wanted, double room, Nu
     const AnyTensorMut scale = to.scale.view();
     const AnyTensorMut zero_point = to.zero_point.view();
     const AnyTensorMut row_sum = to.row_sum.view();
-    body(quantize::DynamicRun{c.shape, c.scope, mode.element, mode.codes, scale_element, mode.rule, x, scale,
-                              wanted == Wanted::CodesOnly && mode.rule.symmetric ? nullptr : &zero_point,
-                              wanted == Wanted::QParamsOnly ? nullptr : &codes,
-                              wanted == Wanted::All ? &row_sum : nullptr});
+    body(quantize::DynamicRangeJob{c.shape, c.scope, mode.element, mode.codes, scale_element, mode.rule, x, scale,
+                                   wanted == Wanted::CodesOnly && mode.rule.symmetric ? nullptr : &zero_point,
+                                   wanted == Wanted::QParamsOnly ? nullptr : &codes,
+                                   wanted == Wanted::All ? &row_sum : nullptr});
   };
   Outputs expected = outputs();
-  run(expected, quantize::reference::dynamic_range);
+  run(expected, by_reference);
 
-  const std::size_t asked = cuda::dynamic_range_workspace(c.shape, c.scope, mode.element);
+  const std::size_t asked = workspace_for(c.shape, c.scope, mode.element);
   std::vector<std::byte> workspace(static_cast<std::size_t>(room * static_cast<double>(asked)) + 1, std::byte{0xA5});
   Outputs found = outputs();
-  run(found, [&](const quantize::DynamicRun& job) {
+  run(found, [&](const quantize::DynamicRangeJob& job) {
     // One byte further on: workspaces have no alignment.
-    const core::DeviceRun device{"DynamicRangeQuantizePlan", nullptr, {workspace.data() + 1, workspace.size() - 1}};
-    const auto status = cuda::dynamic_range(device, job);
-    ASSERT_TRUE(bool(status));
+    ASSERT_TRUE(cuda::run_dynamic_range(run_in({workspace.data() + 1, workspace.size() - 1}), job));
   });
   EXPECT_TRUE(expected.scale.same_bytes(found.scale)) << "scale";
   EXPECT_TRUE(expected.zero_point.same_bytes(found.zero_point)) << "zero_point";
@@ -203,7 +213,7 @@ TEST_P(DynamicRangeCuda, LoopsOverMoreThanItsBlocks) {
 
 /// Less workspace than asked for makes fewer pieces, none at all a single one.
 TEST_P(DynamicRangeCuda, DoesWithLessWorkspace) {
-  if (cuda::dynamic_range_workspace(GetParam().shape, GetParam().scope, ElementKind::F32) == 0) return;
+  if (workspace_for(GetParam().shape, GetParam().scope, ElementKind::F32) == 0) return;
   for (const double room : {0.0, 0.3}) {
     expect_same(GetParam(), kModes[1], Wanted::All, room, Numbers(7));
     expect_same(GetParam(), kModes[5], Wanted::All, room, Numbers(8));
@@ -293,14 +303,13 @@ TEST(DynamicRangeCudaValues, NothingToRange) {
           Tensor codes(mode.codes, c.shape, Lay::Packed), scale(scale_element, segments, Lay::Packed),
               zero_point(ElementKind::S32, segments, Lay::Packed);
           const AnyTensorMut q = codes.view(), s = scale.view(), z = zero_point.view();
-          body(quantize::DynamicRun{c.shape, c.scope, mode.element, mode.codes, scale_element, mode.rule, x, s, &z, &q,
-                                    nullptr});
+          body(quantize::DynamicRangeJob{c.shape, c.scope, mode.element, mode.codes, scale_element, mode.rule, x, s, &z,
+                                         &q, nullptr});
           return std::vector<Tensor>{codes, scale, zero_point};
         };
-        const auto expected = run(quantize::reference::dynamic_range);
-        const auto found = run([](const quantize::DynamicRun& job) {
-          ASSERT_TRUE(cuda::dynamic_range({"DynamicRangeQuantizePlan", nullptr, {}}, job));
-        });
+        const auto expected = run(by_reference);
+        const auto found =
+            run([](const quantize::DynamicRangeJob& job) { ASSERT_TRUE(cuda::run_dynamic_range(run_in({}), job)); });
         for (std::size_t i = 0; i < expected.size(); ++i) {
           EXPECT_TRUE(expected[i].same_bytes(found[i])) << value << " " << to_string(mode.element) << " " << c.name;
         }
@@ -312,7 +321,7 @@ TEST(DynamicRangeCudaValues, NothingToRange) {
 /// The workspace is bounded for every number of segments, and 0 where these are many.
 TEST(DynamicRangeCudaWorkspace, IsBounded) {
   for (std::int64_t segments = 1; segments < (1 << 21); segments = segments * 5 / 4 + 1) {
-    const std::size_t bytes = cuda::dynamic_range_workspace({segments, 1 << 20}, PerToken{}, ElementKind::F64);
+    const std::size_t bytes = workspace_for({segments, 1 << 20}, PerToken{}, ElementKind::F64);
     EXPECT_LE(bytes, std::size_t{3} << 20) << segments;
     if (segments > 100000) {
       EXPECT_EQ(bytes, 0U) << segments;

@@ -1,8 +1,11 @@
 // The elementwise engine and canonical sums, called as plans call them, against the reference loops, bit for bit:
 // random shapes, strides, alignments, kinds, formulas and granularities, and sums with ends at every kind of border.
+#include "backend/reference.hpp"
+#include "binary/job.hpp"
 #include "cuda/entries.hpp"
 #include "cuda/sums.cuh"
 #include "numerics/canonical_order.hpp"
+#include "quantize/job.hpp"
 #include "testing/cuda_on_cpu/few_blocks.hpp"
 #include "tests/unit/cuda/random_loops.hpp"
 
@@ -18,7 +21,7 @@ using quantize::Formula;
 struct QuantizeCase {
   Extents extent;
   unsigned segments;  ///< dimensions along which parameters change
-  quantize::reference::Problem problem;
+  quantize::QuantizeJob problem;
   bool plain = false;
   bool sums = false;
   bool no_workspace = false;  ///< for sums over one dimension, which then are not cut into parts
@@ -51,7 +54,7 @@ void check_quantize(Random& random, const QuantizeCase& c) {
   const ElementKind to = p.formula == Formula::Quantize ? p.codes : p.element;
   Tensor x = make_tensor(random, c.extent, kAll, from, c.plain);
   Tensor dy = make_tensor(random, c.extent, kAll, p.element, c.plain);
-  Tensor scale = make_tensor(random, c.extent, c.segments, p.scale, c.plain);
+  Tensor scale = make_tensor(random, c.extent, c.segments, p.scale_element, c.plain);
   for (std::int64_t i = 0; i < scale.elements(); ++i) scale.set(i, 0.1 + 0.01 * static_cast<double>(random.below(100)));
   Tensor zero_point = make_tensor(random, c.extent, c.segments, ElementKind::S32, c.plain);
   for (std::int64_t i = 0; i < zero_point.elements(); ++i)
@@ -63,71 +66,38 @@ void check_quantize(Random& random, const QuantizeCase& c) {
   const double number = 0.3;
   const bool dx = !c.sums || random.one_in(2);
 
-  core::DeviceQuantize job{p};
+  quantize::QuantizeJob job = p;
   job.scale = number;
   job.zero_point = 3;
-  if (scale_number) job.problem.scale = compute_of(p.element);
-  Tensor number_tensor = make_tensor(random, {}, 0, compute_of(p.element));
-  for (std::int64_t i = 0; i < number_tensor.elements(); ++i) number_tensor.set(i, number);
-  number_tensor.stride.assign(c.extent.size(), 0);
-  Tensor three = make_tensor(random, {}, 0, ElementKind::S32);
-  for (std::int64_t i = 0; i < three.elements(); ++i) three.set(i, 3);
-  three.stride.assign(c.extent.size(), 0);
-  auto problem = p;
-  if (scale_number) problem.scale = compute_of(p.element);
-
+  if (scale_number) job.scale_element = compute_of(p.element);
   Tensor sums[2];
-  for (auto& sum : sums) sum = make_tensor(random, c.extent, c.segments, p.scale, c.plain);
+  for (auto& sum : sums) sum = make_tensor(random, c.extent, c.segments, p.scale_element, c.plain);
 
   const auto inputs = [&](int which) {
     StridedLoop loop = loop_over(c.extent);
     add(loop, x, which);
     if (two) add(loop, dy, which);
-    if (!scale_number) {
-      add(loop, scale, which);
-    } else if (which == 0) {
-      loop.add_absent(p.scale);
-    } else {
-      add(loop, number_tensor, which);
-    }
-    if (!zero_point_number) {
-      add(loop, zero_point, which);
-    } else if (which == 0) {
-      loop.add_absent(ElementKind::S32);
-    } else {
-      add(loop, three, which);
-    }
+    scale_number ? loop.add_absent(p.scale_element) : add(loop, scale, which);
+    zero_point_number ? loop.add_absent(ElementKind::S32) : add(loop, zero_point, which);
     return loop;
   };
   Tensor& out = in_place ? x : y;
-  if (c.sums) {
-    for (const int gradient : {quantize::kDScale, quantize::kDZeroPoint}) {
-      StridedLoop loop = inputs(1);
-      add(loop, sums[gradient - 1], 1);
-      quantize::reference::sum_gradient(loop, problem, p.scale, gradient, 0.75);
+  if (c.sums) job.sums = {2, {quantize::kDScale, quantize::kDZeroPoint}, p.scale_element, 0.75};
+  StridedLoop loops[] = {inputs(0), inputs(1)};
+  for (const int which : {0, 1}) {
+    StridedLoop& loop = loops[which];
+    dx ? add(loop, out, which) : loop.add_absent(p.element);
+    for (Tensor& sum : sums) {
+      if (c.sums) add(loop, sum, which);
     }
   }
-  if (dx) {
-    StridedLoop loop = inputs(1);
-    add(loop, out, 1);
-    quantize::reference::run(loop, problem);
-  }
-
-  StridedLoop loop = inputs(0);
-  if (dx) {
-    add(loop, out, 0);
-  } else {
-    loop.add_absent(p.element);
-  }
   std::vector<std::byte> workspace;
-  std::size_t bytes = 0;
-  if (c.sums) {
-    job.sums = {2, {quantize::kDScale, quantize::kDZeroPoint}, p.scale, 0.75};
-    for (Tensor& sum : sums) add(loop, sum, 0);
-    bytes = c.no_workspace ? 0 : cuda::sums_workspace(core::sum_shape(loop), 2);
-  }
-  const core::DeviceRun run = run_with(workspace, bytes);
-  ASSERT_TRUE(cuda::quantize(run, job, loop));
+  const std::size_t bytes = c.sums && !c.no_workspace ? cuda::sums_workspace(loops[0], 2) : 0;
+  const backend::Run run = run_with(workspace, bytes);
+  job.loop = &loops[1];
+  ASSERT_TRUE(reference::run_quantize(run, job));
+  job.loop = &loops[0];
+  ASSERT_TRUE(cuda::run_quantize(run, job));
   expect_same(x, "x");
   expect_same(dy, "dy");
   expect_same(y, "y");
@@ -159,7 +129,7 @@ TEST(QuantizeCuda, BadParametersStayInside) {
     c.extent = {5, 40};
     const bool wide = c.problem.element == ElementKind::F64;
     Tensor x = make_tensor(random, c.extent, kAll, c.problem.element);
-    Tensor scale = make_tensor(random, c.extent, kAll, c.problem.scale, true);
+    Tensor scale = make_tensor(random, c.extent, kAll, c.problem.scale_element, true);
     for (std::int64_t i = 0; i < scale.elements(); ++i)
       scale.set(i, random.of<double>({0.0, -0.0, NAN, INFINITY, -1.0, 1e-40}));
     Tensor zero_point = make_tensor(random, c.extent, kAll, ElementKind::S32, true);
@@ -171,7 +141,8 @@ TEST(QuantizeCuda, BadParametersStayInside) {
     StridedLoop loop = loop_over(c.extent);
     for (Tensor* t : {&x, &scale, &zero_point, &y}) add(loop, *t, 0);
     std::vector<std::byte> workspace;
-    ASSERT_TRUE(cuda::quantize(run_with(workspace, 0), core::DeviceQuantize{c.problem}, loop));
+    c.problem.loop = &loop;
+    ASSERT_TRUE(cuda::run_quantize(run_with(workspace, 0), c.problem));
     for (const std::byte code : y.memory[0]) {
       const int value = c.problem.codes == ElementKind::U8 ? static_cast<int>(code) : static_cast<std::int8_t>(code);
       ASSERT_TRUE(c.problem.q_min <= value && value <= c.problem.q_max) << value << " seed " << seed << " f64 " << wide;
@@ -212,14 +183,14 @@ TEST(QuantizeCuda, SumsOfEverySplit) {
 
 struct BinaryCase {
   Extents extent;
-  core::DeviceBinary what;
+  binary::BinaryJob what;
   unsigned moves[3];  ///< dimensions along which a, b and weight change
   bool plain;
 };
 
 void check_binary(Random& random, const BinaryCase& c) {
   const ElementKind element = c.what.element;
-  const bool weights = c.what.weight == elementwise::Weight::Tensor;
+  const bool weights = c.what.weight == binary::Weight::Tensor;
   Tensor dy = make_tensor(random, c.extent, kAll, element, c.plain);
   Tensor input[3];  // a, b, weight
   for (int k = 0; k < 3; ++k) input[k] = make_tensor(random, c.extent, c.moves[k], element, c.plain);
@@ -237,14 +208,18 @@ void check_binary(Random& random, const BinaryCase& c) {
       add(loop, y, which);
       return loop;
     };
-    elementwise::reference::forward(loop_of(1), c.what.kind, c.what.weight, element, c.what.param);
-    ASSERT_TRUE(cuda::binary(run_with(workspace, 0), c.what, loop_of(0)));
+    binary::BinaryJob job = c.what;
+    StridedLoop loops[] = {loop_of(0), loop_of(1)};
+    job.loop = &loops[1];
+    ASSERT_TRUE(reference::run_binary(run_with(workspace, 0), job));
+    job.loop = &loops[0];
+    ASSERT_TRUE(cuda::run_binary(run_with(workspace, 0), job));
     expect_same(y, "y");
     return;
   }
   Tensor gradient[3];
   bool summed[3];
-  const int gradients = elementwise::gradients_of(c.what.weight);
+  const int gradients = binary::gradients_of(c.what.weight);
   for (int g = 0; g < gradients; ++g) {
     gradient[g] = make_tensor(random, c.extent, c.moves[g], element, c.plain);
     summed[g] = count(c.moves[g]) != count(kAll);
@@ -257,38 +232,24 @@ void check_binary(Random& random, const BinaryCase& c) {
     for (int k = 0; weights && k < 3; ++k) add(loop, input[k], which);
     return loop;
   };
+  binary::BinaryJob job = c.what;
+  job.sums.element = element;
+  StridedLoop loops[] = {inputs(0), inputs(1)};
   for (int g = 0; g < gradients; ++g) {
-    if (!summed[g]) continue;
-    StridedLoop loop = inputs(1);
-    for (int k = 0; k < gradients; ++k) loop.add_absent(element);
-    add(loop, gradient[g], 1);
-    elementwise::reference::backward_summed(loop, c.what.kind, c.what.weight, element, c.what.param, g);
+    for (const int which : {0, 1}) summed[g] ? loops[which].add_absent(element) : add(loops[which], to(g), which);
   }
-  const auto outputs = [&](StridedLoop& loop, int which) {
-    for (int g = 0; g < gradients; ++g) {
-      if (summed[g]) {
-        loop.add_absent(element);
-      } else {
-        add(loop, to(g), which);
-      }
-    }
-  };
-  StridedLoop expected = inputs(1);
-  outputs(expected, 1);
-  elementwise::reference::backward(expected, c.what.kind, c.what.weight, element, c.what.param);
-
-  StridedLoop loop = inputs(0);
-  outputs(loop, 0);
-  core::DeviceBinary what = c.what;
-  what.sums.element = element;
   std::size_t bytes = 0;
   for (int g = 0; g < gradients; ++g) {
     if (!summed[g]) continue;
-    add(loop, gradient[g], 0);
-    what.sums.term[what.sums.count++] = g;
-    bytes = std::max(bytes, cuda::sums_workspace(core::sum_shape(loop), 3));
+    for (const int which : {0, 1}) add(loops[which], gradient[g], which);
+    job.sums.add(g);
+    bytes = std::max(bytes, cuda::sums_workspace(loops[0], 3));
   }
-  ASSERT_TRUE(cuda::binary(run_with(workspace, bytes), what, loop));
+  const backend::Run run = run_with(workspace, bytes);
+  job.loop = &loops[1];
+  ASSERT_TRUE(reference::run_binary(run, job));
+  job.loop = &loops[0];
+  ASSERT_TRUE(cuda::run_binary(run, job));
   expect_same(dy, "dy");
   for (int g = 0; g < gradients; ++g) expect_same(gradient[g], g == 0 ? "da" : g == 1 ? "db" : "dw");
 }
@@ -298,7 +259,7 @@ BinaryCase random_binary(Random& random, const Extents& extent) {
   c.extent = extent;
   c.plain = random.one_in(3);
   c.what = {random.of({BinaryKind::Lerp, BinaryKind::AddScaled}), random.one_in(2),
-            random.of({elementwise::Weight::Scalar, elementwise::Weight::Tensor}), random.of(kFloats), 0.7};
+            random.of({binary::Weight::Scalar, binary::Weight::Tensor}), random.of(kFloats), 0.7};
   for (unsigned& moves : c.moves) moves = random.one_in(2) ? kAll : static_cast<unsigned>(random.below(16));
   return c;
 }
@@ -355,7 +316,8 @@ void check_closed(Random& random, std::int64_t parts, std::int64_t sites, int le
   spec.tail = level;
   spec.last = last;
   cuda::PartialValues from{values.data(), rows * sites, {site_stride, part_stride}};
-  ASSERT_TRUE(cuda::run_partial_stage({"test", nullptr, {}},
+  std::vector<std::byte> no_workspace;
+  ASSERT_TRUE(cuda::run_partial_stage(run_with(no_workspace, 0),
                                       cuda::partial_job(loop_over({sites, parts}), from, 1, &to, spec), 1, nullptr));
   for (std::int64_t site = 0; site < sites; ++site) {
     const auto value = [&](std::int64_t part) { return values[part * part_stride + site * site_stride]; };

@@ -151,10 +151,13 @@ inline constexpr unsigned kAll = ~0U;
 inline const std::initializer_list<ElementKind> kFloats = {ElementKind::F32, ElementKind::F64, ElementKind::F16,
                                                            ElementKind::Bf16};
 
-inline core::DeviceRun run_with(std::vector<std::byte>& workspace, std::size_t bytes) {
-  if (bytes == 0) return {"test", nullptr, {}};
+/// A run with a workspace of no alignment.
+inline backend::Run run_with(std::vector<std::byte>& workspace, std::size_t bytes) {
+  static const Stream stream = Stream::cuda(nullptr);
+  static const backend::Choice choice;
+  if (bytes == 0) return {"test", stream, {}, choice};
   workspace.assign(bytes + 1, std::byte{0xA5});
-  return {"test", nullptr, {workspace.data() + 1, bytes}};  // of no alignment
+  return {"test", stream, {workspace.data() + 1, bytes}, choice};
 }
 
 inline std::string text_of(const Extents& extent) {

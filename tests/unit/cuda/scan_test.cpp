@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/reference.hpp"
 #include "cuda/entries.hpp"
 #include "scan/carry.hpp"
 #include "scan/scalar.hpp"
@@ -22,6 +23,7 @@ namespace planck {
 namespace {
 
 using core::StridedLoop;
+using scan::ScanJob;
 using scan::ScanKey;
 
 enum class Lay { Packed, Shifted, Apart, Transposed };
@@ -137,13 +139,22 @@ void expect_same(Tensor& expected, Tensor& actual, const char* what) {
       << what << ": written around it";
 }
 
+const Stream kStream = Stream::cuda(nullptr);
+const backend::Choice kChoice;
+
 /// A job in exactly the workspace that it asks for, at an odd address.
-void run_job(const core::DeviceScan& job, const Shape& shape, const StridedLoop& loop) {
-  const std::size_t bytes = cuda::scan_workspace(job, shape);
+void run_job(ScanJob job, StridedLoop loop) {
+  job.loop = &loop;
+  const std::size_t bytes = cuda::scan_workspace(job);
   std::vector<std::byte> memory(bytes + 3);
-  const core::DeviceRun run{"test", nullptr, {memory.data() + (bytes == 0 ? 0 : 3), bytes}};
-  const core::Status status = cuda::scan(run, job, loop);
+  const core::Status status =
+      cuda::run_scan({"test", kStream, {memory.data() + (bytes == 0 ? 0 : 3), bytes}, kChoice}, job);
   ASSERT_TRUE(status) << cuda_on_cpu::last_report();
+}
+
+void run_by_reference(ScanJob job, StridedLoop loop) {
+  job.loop = &loop;
+  ASSERT_TRUE(reference::run_scan({"test", kStream, {}, kChoice}, job));
 }
 
 /// The tensors of one problem.
@@ -169,22 +180,6 @@ struct Problem {
   }
 };
 
-/// The inclusive reference; y one place on for an exclusive one.
-void reference_forward(const Problem& p, StridedLoop loop, int output) {
-  scan::reference::run(loop, p.axis, p.reverse, p.key);
-  if (!p.key.exclusive) return;
-  const std::int64_t n = loop.extent[p.axis];
-  const std::int64_t step = loop.operand[output].stride[p.axis];
-  loop.extent[p.axis] = 1;
-  scan::with_element(p.key.element, [&]<class T>(T) {
-    core::for_each_index(loop, [&](const auto& cell) {
-      std::byte* const at = cell(output).address();
-      for (std::int64_t t = n - 1; t > 0; --t) std::memcpy(at + t * step, at + (t - 1) * step, sizeof(T));
-      core::Cell(at).set(scan::from_word<T>(scan::identity_word(p.key)));
-    });
-  });
-}
-
 struct Forward {
   Forward(const Problem& p, unsigned seed) : x(p.tensor()), b(p.tensor()), y(p.tensor()) {
     std::mt19937_64 random(seed);
@@ -198,7 +193,9 @@ struct Forward {
     if (p.recurrence()) return p.loop({&x, &b, into, start});
     return indices ? p.loop({&x, into, &*indices, start}) : p.loop({&x, into, start});
   }
-  int output(const Problem& p) const { return p.recurrence() ? 2 : 1; }
+  ScanJob job(const Problem& p) const {
+    return {p.key, false, p.reverse, p.axis, p.recurrence() ? 2 : 1, indices ? 2 : 1};
+  }
 
   Tensor x, b, y;
   std::optional<Tensor> indices, initial;
@@ -206,10 +203,10 @@ struct Forward {
 
 void check_forward(const Problem& p, unsigned seed, bool in_place) {
   Forward expected(p, seed);
-  reference_forward(p, expected.loop(p, &expected.y), expected.output(p));
+  run_by_reference(expected.job(p), expected.loop(p, &expected.y));
   Forward actual(p, seed);
   Tensor& y = in_place ? (p.recurrence() && seed % 2 == 0 ? actual.b : actual.x) : actual.y;
-  run_job({p.key, false, p.reverse, p.axis, p.recurrence() ? 2 : 1, 1}, p.shape, actual.loop(p, &y));
+  run_job(actual.job(p), actual.loop(p, &y));
   expect_same(expected.y, y, "y");
   if (p.key.indices) expect_same(*expected.indices, *actual.indices, "indices");
 }
@@ -219,11 +216,10 @@ struct Backward {
   Backward(const Problem& p, unsigned seed) : forward(p, seed), dy(p.tensor()) {
     std::mt19937_64 random(seed + 1);
     fill(dy, ScanKind::Cumsum, random);
-    reference_forward(p, forward.loop(p, &forward.y), forward.output(p));
+    run_by_reference(forward.job(p), forward.loop(p, &forward.y));
     in = {&dy};
-    const bool wide = p.key.element == ElementKind::F32 || p.key.element == ElementKind::F64;
     in.push_back(p.key.indices ? &*forward.indices : &forward.x);
-    if (p.recurrence() || (p.key.kind == ScanKind::LogCumsumExp && wide)) in.push_back(&forward.y);
+    if (p.recurrence() || p.key.reads_y()) in.push_back(&forward.y);
     for (int k = 0; k < (p.recurrence() ? 2 : 1); ++k) outs.push_back(p.tensor());
     for (Tensor& tensor : outs) out.push_back(&tensor);
     if (p.key.initial) d_initial.emplace(p.key.element, p.edge_shape(), p.lay);
@@ -237,7 +233,9 @@ struct Backward {
     if (p.reverse) all.flip_dim(p.axis);
     return all;
   }
-  int outputs(const Problem& p) const { return p.recurrence() ? 3 : 1; }
+  ScanJob job(const Problem& p) const {
+    return {p.key, true, p.reverse, p.axis, static_cast<int>(in.size()), p.recurrence() ? 3 : 1};
+  }
 
   Forward forward;
   Tensor dy;
@@ -246,37 +244,14 @@ struct Backward {
   std::optional<Tensor> d_initial;
 };
 
-void reference_backward(const Problem& p, Backward& tensors) {
-  StridedLoop loop = tensors.loop(p);
-  const int inputs = static_cast<int>(tensors.in.size());
-  if (p.key.exclusive) {
-    StridedLoop last = loop;
-    last.flip_dim(p.axis);
-    last.extent[p.axis] = 1;
-    scan::with_element(p.key.element, [&]<class T>(T zero) {
-      core::for_each_index(last, [&](const auto& cell) { cell(inputs).set(zero); });
-    });
-    if (--loop.extent[p.axis] == 0) return;
-    for (const int k : {0, 2}) {
-      if (k < inputs) loop.operand[k].base += loop.operand[k].stride[p.axis];
-    }
-  }
-  loop.flip_dim(p.axis);
-  if (p.recurrence()) loop.operand[2].base += loop.operand[2].stride[p.axis];
-  std::vector<double> memory(static_cast<std::size_t>(loop.extent[p.axis]));
-  scan::reference::backward(loop, p.axis, {inputs, tensors.outputs(p), !p.reverse}, p.key, 0,
-                            loop.count() / loop.extent[p.axis], {memory.data(), std::ssize(memory)});
-}
-
 /// `over` is the input that the gradient overwrites, or -1.
 void check_backward(const Problem& p, unsigned seed, int over) {
   Backward expected(p, seed);
   if (over >= static_cast<int>(expected.in.size()) || (over == 1 && p.key.indices)) return;
-  reference_backward(p, expected);
+  run_by_reference(expected.job(p), expected.loop(p));
   Backward actual(p, seed);
   if (over >= 0) actual.out[seed % actual.out.size()] = actual.in[over];
-  const int inputs = static_cast<int>(actual.in.size());
-  run_job({p.key, true, p.reverse, p.axis, inputs, actual.outputs(p)}, p.shape, actual.loop(p));
+  run_job(actual.job(p), actual.loop(p));
   for (std::size_t k = 0; k < actual.out.size(); ++k) expect_same(*expected.out[k], *actual.out[k], "a gradient");
   if (p.key.initial) expect_same(*expected.d_initial, *actual.d_initial, "d_initial");
 }
@@ -430,33 +405,17 @@ void check_pieces(const ScanKey& key, bool reverse, Shape shape, int axis, std::
     Forward expected(p, piece_seed);
     Forward actual(p, piece_seed);
 
-    // The plain loops know no exclusive scans and no pieces without elements.
     const StridedLoop words = expected_carry->loop(p, first, last, false);
-    const StridedLoop loop = expected.loop(p, &expected.y);
     const bool has_words = !first || !last;
-    if (lengths[piece] > 0) scan::reference::run(loop, axis, reverse, key, has_words ? &words : nullptr);
-    scan::for_each_lane(words, axis, [&](core::LoopIndex lane) {
-      scan::CarryWords before = scan::carry_before(&words, axis, lane, key);
-      if (lengths[piece] == 0 && !last) scan::store_carry(words, axis, lane, before);
-      if (!key.exclusive || lengths[piece] == 0) return;
-      scan::with_element(key.element, [&]<class T>(T) {
-        lane[axis] = lengths[piece] - 1;
-        const T ended = core::cell_at(loop, lane, 1).get<T>();
-        for (; lane[axis] > 0; --lane[axis]) {
-          const core::Cell to = core::cell_at(loop, lane, 1);
-          to.set(core::Cell(to.address() - loop.operand[1].stride[axis]).get<T>());
-        }
-        core::cell_at(loop, lane, 1).set(scan::from_word<T>(before[scan::kCarryValue]));
-        lane[axis] = scan::kCarryValue;
-        if (!last) core::cell_at(words, lane, scan::kCarryOut).set(scan::to_word(ended));
-      });
-    });
+    ScanJob plain = expected.job(p);
+    if (has_words) plain.carries = &words;
+    run_by_reference(plain, expected.loop(p, &expected.y));
 
     const StridedLoop device_words = carry->loop(p, first, last, in_place);
-    core::DeviceScan job{key, false, reverse, axis, actual.output(p), 1};
+    ScanJob job = actual.job(p);
     if (has_words) job.carries = &device_words;
     Tensor& y = in_place ? actual.x : actual.y;
-    run_job(job, p.shape, actual.loop(p, &y));
+    run_job(job, actual.loop(p, &y));
     expect_same(expected.y, y, "y");
     if (key.indices) expect_same(*expected.indices, *actual.indices, "indices");
     if (!last) expect_same(expected_carry->out, in_place ? carry->in : carry->out, "carry");
@@ -499,18 +458,22 @@ TEST(CudaScan, WalkedPieces) {
 
 // ---- workspace ----
 
+std::size_t workspace_for(ScanJob job, const Shape& shape) {
+  StridedLoop loop(shape);
+  job.loop = &loop;
+  return cuda::scan_workspace(job);
+}
+
 TEST(CudaScan, WorkspaceOfHugeTensorsIsNoSmallNumber) {
   const std::int64_t huge = std::int64_t{1} << 61;
   for (const bool exclusive : {false, true}) {
-    core::DeviceScan job{
-        {.kind = ScanKind::Cumprod, .element = ElementKind::F16, .exclusive = exclusive}, true, false, 0, 2, 1};
-    EXPECT_EQ(cuda::scan_workspace(job, Shape{huge}), std::numeric_limits<std::size_t>::max());
-    EXPECT_GE(cuda::scan_workspace(job, Shape{std::int64_t{1} << 40}), std::size_t{8} << 40);
+    ScanJob job{{.kind = ScanKind::Cumprod, .element = ElementKind::F16, .exclusive = exclusive}, true, false, 0, 2, 1};
+    EXPECT_EQ(workspace_for(job, Shape{huge}), std::numeric_limits<std::size_t>::max());
+    EXPECT_GE(workspace_for(job, Shape{std::int64_t{1} << 40}), std::size_t{8} << 40);
   }
-  core::DeviceScan job{
-      {.kind = ScanKind::Cumsum, .element = ElementKind::F32, .exclusive = true}, false, false, 1, 1, 1};
-  EXPECT_GE(cuda::scan_workspace(job, (Shape{4, huge, 1})), std::size_t{16} << 40);
-  EXPECT_EQ(cuda::scan_workspace(job, (Shape{1000, 4096, 1})), 0U);
+  ScanJob job{{.kind = ScanKind::Cumsum, .element = ElementKind::F32, .exclusive = true}, false, false, 1, 1, 1};
+  EXPECT_GE(workspace_for(job, (Shape{4, huge, 1})), std::size_t{16} << 40);
+  EXPECT_EQ(workspace_for(job, (Shape{1000, 4096, 1})), 0U);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <cfenv>
 #endif
 
-namespace planck::cpu {
+namespace planck::numerics {
 
 class FpEnvironmentGuard {
  public:
@@ -56,4 +56,4 @@ class FpEnvironmentGuard {
   FpEnvironmentGuard& operator=(const FpEnvironmentGuard&) = delete;
 };
 
-}  // namespace planck::cpu
+}  // namespace planck::numerics

@@ -1,36 +1,15 @@
-// What the parts of the quantise family tell each other: the formulas, a run's parameters, a kernel's place in the
-// list, and the reference loops.
+// The quantise family's place in the kernel list, and its kernels' parameters.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
-#include "core/layout.hpp"
 #include "cpu/kernel.hpp"
-#include "planck/quantize.hpp"
+#include "numerics/dispatch.hpp"
+#include "quantize/job.hpp"
 
 namespace planck::quantize {
-
-enum class Formula : std::int32_t {
-  Quantize,
-  QuantizeBackward,
-  Dequantize,
-  DequantizeBackward,
-  FakeQuantize,
-  FakeQuantizeBackward,
-  // Steps of dynamic-range quantisation, no operations of their own.
-  Range,         ///< over a span: reads x, widens one Range<C>
-  ColumnRanges,  ///< over Rows of a span: reads x, widens lo and hi
-  DynamicRows,   ///< over rows of a span: all of it
-};
-
-constexpr bool is_backward(Formula formula) {
-  return formula < Formula::Range && static_cast<std::int32_t>(formula) % 2 == 1;
-}
-/// Whether the formula reads the float input x: all but dequantise, which reads codes or nothing.
-constexpr bool reads_floats(Formula formula) {
-  return formula != Formula::Dequantize && formula != Formula::DequantizeBackward;
-}
 
 /// Where a kernel gets scale and zero point from: one pair for the run, or two more operands, a scale in C or in the
 /// tensor's own 16-bit kind, and an s32.
@@ -43,8 +22,8 @@ constexpr std::int32_t variant_of(ScaleForm form, QParamsFrom from) {
 constexpr ScaleForm form_of(std::int32_t variant) { return static_cast<ScaleForm>(variant % 2); }
 constexpr QParamsFrom qparams_from(std::int32_t variant) { return static_cast<QParamsFrom>(variant / 2); }
 
-/// A kernel's place in the list: rows carry a span, a plan's request is the same without one. One kernel serves all
-/// granularities, so the list has no QuantizeKind but the formula.
+/// Rows carry a span; what is looked for in the list is the same without one. One kernel serves all granularities, so
+/// the list has no QuantizeKind but the formula.
 constexpr cpu::KernelRow kernel_row(Formula formula, ElementKind element, std::optional<ElementKind> codes,
                                     std::int32_t variant, bool terms, cpu::SpanKernel span = nullptr,
                                     cpu::SegmentKernel segments = nullptr) {
@@ -88,33 +67,11 @@ struct Params {
         hi(static_cast<C>(static_cast<double>(q_max) - static_cast<double>(zero_point_))) {}
 };
 
-/// Parameters of ColumnRanges: rows that lie `stride` bytes apart.
-struct Rows {
-  std::int64_t count;
-  std::int64_t stride;
-  bool symmetric;  ///< only the largest magnitude is asked for
-};
-
-/// The learnable backward kernel's outputs after dx: terms of the summed gradients.
-inline constexpr int kDScale = 1;
-inline constexpr int kDZeroPoint = 2;
-
-/// The reference. Operands: the formula's tensors that are read, scale, zero point (may be absent), then the one
-/// that is written.
-namespace reference {
-struct Problem {
-  Formula formula;
-  ElementKind element;  ///< the floats
-  ElementKind codes;
-  ElementKind scale;
-  ScaleForm form;
-  std::int64_t q_min;
-  std::int64_t q_max;
-};
-void run(const core::StridedLoop& loop, const Problem& problem);
-/// d_scale or d_zero_point: the same operands, last the gradient, stored as `element`.
-void sum_gradient(const core::StridedLoop& loop, const Problem& problem, ElementKind element, int gradient,
-                  double factor);
-}  // namespace reference
+/// The kernel list of a float kind.
+inline std::span<const cpu::KernelRow> kernels_for(ElementKind element, ArchSku arch) noexcept {
+  std::span<const cpu::KernelRow> rows;
+  numerics::with_float(element, [&]<class T>(T) { rows = cpu::quantize_kernels<T>(arch); });
+  return rows;
+}
 
 }  // namespace planck::quantize

@@ -1,0 +1,138 @@
+// The plans of LinearRecurrencePlan and its gradient.
+#include <span>
+
+#include "scan/plan_common.hpp"
+
+namespace planck {
+namespace {
+
+using core::fail;
+using core::OperandChecks;
+using core::printable;
+using core::Role;
+using core::Status;
+using core::StridedLoop;
+using core::Text;
+using detail::PlanChoice;
+using scan::problem_of;
+using scan::ScanJob;
+using scan::ScanProblem;
+
+struct LinearRecurrenceParts {
+  static constexpr std::string_view kPlan = "LinearRecurrencePlan";
+  static std::string_view name(const LinearRecurrenceDescriptor&) { return kPlan; }
+
+  static Status check_descriptor(std::string_view plan, const LinearRecurrenceDescriptor& d) noexcept {
+    if (!is_float(d.element)) return fail(Text::ElementUnsupported, {plan, "element", printable(d.element)});
+    PLANCK_TRY(core::check_shape(plan, "shape", d.shape));
+    return scan::check_axis(plan, "axis", d.axis, d.shape);
+  }
+
+  static Result<PlanChoice> select(const Stream& stream, const LinearRecurrenceDescriptor& d,
+                                   const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
+    PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
+    PLANCK_TRY(check_descriptor(kPlan, d));
+    return scan::select_scan(kPlan, problem_of(d), false, stream, preference);
+  }
+
+  static Shape initial_shape(const LinearRecurrenceDescriptor& d) {
+    return scan::with_extent(d.shape, problem_of(d).axis, 1);
+  }
+
+  static Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d,
+                      const LinearRecurrenceArgs& a) noexcept {
+    if (d.initial && !a.initial)
+      return fail(Text::ArgumentMissing, {kPlan, "initial", "a descriptor that says initial"});
+    if (!d.initial && a.initial) {
+      return fail(Text::ArgumentUnexpected, {kPlan, "initial", "the descriptor does not say initial"});
+    }
+    if (d.initial && a.carry_in) {
+      return fail(Text::ArgumentUnexpected,
+                  {kPlan, "carry_in", "the descriptor says initial, which is the first piece's"});
+    }
+    const ScanProblem p = problem_of(d);
+    PLANCK_TRY(scan::check_piece(kPlan, p, a.carry_in.has_value(), a.carry_out.has_value()));
+    PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.shape}));
+    PLANCK_TRY(checks.add({"b", Role::Input, a.b, d.element, &d.shape}));
+    const Shape segment = initial_shape(d);
+    if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &segment}));
+    PLANCK_TRY(checks.add({"h", Role::Output, a.h, d.element, &d.shape}));
+    PLANCK_TRY(scan::add_carries(checks, kPlan, p, a));
+    return checks.check_overlaps();
+  }
+
+  static Status check_contents(const LinearRecurrenceDescriptor& d, const LinearRecurrenceArgs& a) noexcept {
+    return scan::check_carry_in(kPlan, problem_of(d), a);
+  }
+
+  static Status run(const backend::Run& run, const LinearRecurrenceDescriptor& d,
+                    const LinearRecurrenceArgs& a) noexcept {
+    const ScanProblem p = problem_of(d);
+    const std::optional<StridedLoop> carries = scan::carries_of(p, a);
+    StridedLoop loop(d.shape);
+    loop.add(a.a);
+    loop.add(a.b);
+    loop.add(a.h);
+    scan::add_or_absent(loop, a.initial, d.element);
+    ScanJob job = scan::job_of(p, false, &loop);
+    job.inputs = 2;
+    job.outputs = 1;
+    if (carries) job.carries = &*carries;
+    return scan::run_job(run, job);
+  }
+};
+
+struct LinearRecurrenceBackwardParts {
+  static constexpr std::string_view kPlan = "LinearRecurrenceBackwardPlan";
+  static std::string_view name(const LinearRecurrenceDescriptor&) { return kPlan; }
+
+  static Result<PlanChoice> select(const Stream& stream, const LinearRecurrenceDescriptor& d,
+                                   const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
+    PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
+    PLANCK_TRY(LinearRecurrenceParts::check_descriptor(kPlan, d));
+    return scan::select_scan(kPlan, problem_of(d), true, stream, preference);
+  }
+
+  static Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d,
+                      const LinearRecurrenceBackwardArgs& a) noexcept {
+    if (!a.da && !a.db && !a.d_initial) return fail(Text::NoOutput, {kPlan, "da, db, d_initial"});
+    if (a.da && !a.h) return fail(Text::ArgumentMissing, {kPlan, "h", "da"});
+    if (a.da && d.initial && !a.initial) return fail(Text::ArgumentMissing, {kPlan, "initial", "da"});
+    if (!d.initial && (a.initial || a.d_initial)) {
+      return fail(Text::ArgumentUnexpected,
+                  {kPlan, a.initial ? "initial" : "d_initial", "the descriptor does not say initial"});
+    }
+    const Shape start = LinearRecurrenceParts::initial_shape(d);
+    PLANCK_TRY(checks.add({"dh", Role::Input, a.dh, d.element, &d.shape}));
+    PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.shape}));
+    if (a.h) PLANCK_TRY(checks.add({"h", Role::Input, *a.h, d.element, &d.shape}));
+    if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &start}));
+    if (a.da) PLANCK_TRY(checks.add({"da", Role::Output, *a.da, d.element, &d.shape}));
+    if (a.db) PLANCK_TRY(checks.add({"db", Role::Output, *a.db, d.element, &d.shape}));
+    if (a.d_initial) PLANCK_TRY(checks.add({"d_initial", Role::SummedOutput, *a.d_initial, d.element, &start}));
+    return checks.check_overlaps();
+  }
+
+  static Status run(const backend::Run& run, const LinearRecurrenceDescriptor& d,
+                    const LinearRecurrenceBackwardArgs& a) noexcept {
+    StridedLoop loop(d.shape);
+    loop.add(a.dh);
+    loop.add(a.a);
+    scan::add_or_absent(loop, a.da ? a.h : std::nullopt, d.element);
+    scan::add_or_absent(loop, a.da, d.element);
+    scan::add_or_absent(loop, a.db, d.element);
+    scan::add_or_absent(loop, a.d_initial, d.element);
+    scan::add_or_absent(loop, a.da ? a.initial : std::nullopt, d.element);
+    ScanJob job = scan::job_of(problem_of(d), true, &loop);
+    job.inputs = 3;
+    job.outputs = 3;
+    return scan::run_job(run, job);
+  }
+};
+
+}  // namespace
+
+PLANCK_DEFINE_OP(LinearRecurrence)
+PLANCK_DEFINE_OP(LinearRecurrenceBackward)
+
+}  // namespace planck

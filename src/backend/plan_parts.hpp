@@ -20,8 +20,9 @@ Status can_implement(const Descriptor& descriptor, const Args& args) noexcept {
   return Parts::check(checks, descriptor, args);
 }
 
+/// Inline: each has one caller, and a short run notices the call.
 template <class Parts, class Descriptor, class Args>
-Status run_plan(const Descriptor& descriptor, const detail::PlanChoice& plan_choice, const Stream& stream,
+[[gnu::always_inline]] inline Status run_plan(const Descriptor& descriptor, const detail::PlanChoice& plan_choice, const Stream& stream,
                 const Workspace& workspace, const Args& args) noexcept {
   // From here on: scalars are rounded to C in the right environment too.
   const numerics::FpEnvironmentGuard guard;

@@ -20,7 +20,9 @@ class SmallOperands {
   static constexpr std::int64_t kMaxElements = 2048;
 
   /// The shape has passed check_shape.
-  explicit SmallOperands(const Shape& shape) noexcept : shape_(shape), n_(numel(shape)) {}
+  explicit SmallOperands(const Shape& shape) noexcept : shape_(shape) {
+    for (const std::int64_t extent : shape) n_ *= extent;
+  }
 
   bool has_work() const noexcept { return n_ > 0 && n_ <= kMaxElements; }
   std::int64_t elements() const noexcept { return n_; }
@@ -76,7 +78,7 @@ class SmallOperands {
   static constexpr std::int64_t kMaxOffset = std::int64_t{1} << 48;
 
   const Shape& shape_;
-  std::int64_t n_;
+  std::int64_t n_ = 1;
   int count_ = 0;
   std::array<void*, kMaxTensors> data_;
   std::array<Place, kMaxTensors> places_;

@@ -13,7 +13,7 @@ inline constexpr int kMaxSums = 3;
 /// The sums are a loop's last `count` operands; their strides are 0 in the dimensions that are summed.
 struct Sums {
   int count = 0;
-  std::array<int, kMaxSums> term{};        ///< which of the formula's outputs each of them sums
+  std::array<int, kMaxSums> term;          ///< which of the formula's outputs each of them sums
   ElementKind element = ElementKind::F32;  ///< what they are stored as
   double factor = 1.0;                     ///< multiplies each finished sum, in f64, before it is rounded
 

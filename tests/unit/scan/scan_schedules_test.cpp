@@ -118,7 +118,7 @@ TEST(ScanSchedules, TenRunsOnTwoThreadsGiveTheSameBits) {
   }
 }
 
-/// Lanes whose feed fits nowhere: plain loops.
+/// Rows with elements apart whose feed has more states than fit anywhere: it is walked again for the rest.
 TEST(ScanSchedules, FeedsWithoutMemory) {
   for (const auto& row : rows(ElementKind::F32)) {
     const bool extremum = row.op == static_cast<std::int32_t>(ScanKind::Cummax) && !row.aux_element;

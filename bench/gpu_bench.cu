@@ -79,13 +79,7 @@ void measure(const char* name, const typename Plan::Descriptor& what, const Args
 }
 
 planck::AnyTensorMut view(const Memory& memory, planck::ElementKind element, const planck::Shape& shape) {
-  planck::AnyTensorMut tensor{memory.get(), planck::kUnknownCapacity, 0, element, shape, {}};
-  std::int64_t step = 1;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    tensor.stride[d] = step;
-    step *= shape[d];
-  }
-  return tensor;
+  return planck::AnyTensorMut::contiguous(memory.get(), element, shape);
 }
 
 constexpr std::int64_t kSide = 4096;

@@ -107,12 +107,11 @@ int main() {
   const Stream stream = Stream::cpu();
 
   // Fake-quantised with one scale for the whole matrix.
-  FakeQuantizeDescriptor fake;
-  fake.shape = {kRows, kColumns};
+  FakeQuantizeDescriptor fake{.shape = {kRows, kColumns}};
   const auto fake_plan = must(FakeQuantizePlan<float>::select(stream, fake));
   std::vector<float> faked(kCount);
-  const FakeQuantizeArgs fake_args{matrix(weights), scale, 0, matrix(faked)};
-  const auto run_fake = [&] { must(fake_plan.run(stream, Workspace::none(), fake_args)); };
+  const FakeQuantizeArgs fake_args{.input = matrix(weights), .scale = scale, .output = matrix(faked)};
+  const auto run_fake = [&] { must(fake_plan.run(stream, fake_args)); };
 
   // Stored as s8 codes and brought back, with a scale for each row: its largest weight becomes code ±127.
   std::vector<float> scales(kRows);
@@ -121,29 +120,23 @@ int main() {
     const auto [lo, hi] = std::minmax_element(first, first + kColumns);
     scales[row] = std::max(-*lo, *hi) / 127;
   }
-  QuantizeDescriptor floats_to_codes;
-  floats_to_codes.shape = {kRows, kColumns};
-  floats_to_codes.granularity = PerChannel{0};
+  const QuantizeDescriptor floats_to_codes{.shape = {kRows, kColumns}, .scope = PerChannel{0}};
   const auto quantize_plan = must(QuantizePlan<float, std::int8_t>::select(stream, floats_to_codes));
   std::vector<std::int8_t> codes(kCount);
-  const QuantizeArgs quantize_args{matrix(weights), view(scales, {kRows}), 0, matrix(codes)};
-  const auto run_quantize = [&] { must(quantize_plan.run(stream, Workspace::none(), quantize_args)); };
+  const QuantizeArgs quantize_args{.input = matrix(weights), .scale = view(scales), .output = matrix(codes)};
+  const auto run_quantize = [&] { must(quantize_plan.run(stream, quantize_args)); };
 
-  DequantizeDescriptor codes_to_floats;
-  codes_to_floats.shape = {kRows, kColumns};
-  codes_to_floats.granularity = PerChannel{0};
+  const DequantizeDescriptor codes_to_floats{.shape = {kRows, kColumns}, .scope = PerChannel{0}};
   const auto dequantize_plan = must(DequantizePlan<std::int8_t, float>::select(stream, codes_to_floats));
   std::vector<float> restored(kCount);
-  const DequantizeArgs dequantize_args{matrix(codes), view(scales, {kRows}), 0, matrix(restored)};
-  const auto run_dequantize = [&] { must(dequantize_plan.run(stream, Workspace::none(), dequantize_args)); };
+  const DequantizeArgs dequantize_args{.input = matrix(codes), .scale = view(scales), .output = matrix(restored)};
+  const auto run_dequantize = [&] { must(dequantize_plan.run(stream, dequantize_args)); };
 
-  BinaryParamDescriptor lerp;
-  lerp.shape = {kRows, kColumns};
-  lerp.param = 0.25;
+  const BinaryParamDescriptor lerp{.shape = {kRows, kColumns}, .param = 0.25};
   const auto lerp_plan = must(BinaryParamPlan<float>::select(stream, lerp));
   std::vector<float> blended(kCount);
-  const BinaryParamArgs lerp_args{matrix(weights), matrix(faked), std::nullopt, matrix(blended)};
-  const auto run_lerp = [&] { must(lerp_plan.run(stream, Workspace::none(), lerp_args)); };
+  const BinaryParamArgs lerp_args{.a = matrix(weights), .b = matrix(faked), .y = matrix(blended)};
+  const auto run_lerp = [&] { must(lerp_plan.run(stream, lerp_args)); };
 
   run_fake();
   run_quantize();
@@ -161,10 +154,10 @@ int main() {
   print_errors("from s8 codes", weights, restored);
   print_errors("lerp 0.25", weights, blended);
   // Quantise and dequantise in one: fake-quantise with the same scales.
-  fake.granularity = PerChannel{0};
+  fake.scope = PerChannel{0};
   const auto channel_plan = must(FakeQuantizePlan<float>::select(stream, fake));
   std::vector<float> both(kCount);
-  must(channel_plan.run(stream, Workspace::none(), {matrix(weights), view(scales, {kRows}), 0, matrix(both)}));
+  must(channel_plan.run(stream, {.input = matrix(weights), .scale = view(scales), .output = matrix(both)}));
   const bool same = std::memcmp(both.data(), restored.data(), both.size() * sizeof(float)) == 0;
   std::printf("  dequantised codes equal weights fake-quantised per channel bit for bit: %s\n", same ? "yes" : "NO");
 

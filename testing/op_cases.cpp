@@ -217,7 +217,7 @@ OpCase binary_param_case(const cpu::KernelRow& row, const Shape& shape, Broadcas
   }
   c.tensors.push_back({"da", row.element, shape, true});
   c.tensors.push_back({"db", row.element, small, true});
-  if (tensor_weight) c.tensors.push_back({"dw", row.element, small, true});
+  if (tensor_weight) c.tensors.push_back({"d_weight", row.element, small, true});
   c.select = [=](const Stream& s, const PlanPreference& p) {
     return bind<BinaryParamBackwardOp>(s, p, d, [=](const Tensors& t) {
       const int first = tensor_weight ? 4 : 1;

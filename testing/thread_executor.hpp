@@ -17,10 +17,10 @@ class ThreadExecutor final : public Executor {
 
   int concurrency() const noexcept override { return threads_; }
 
-  void for_each(std::int64_t count, int max_threads, Piece piece, void* context) noexcept override {
+  void for_each(std::int64_t count, int max_threads, Task task, void* context) noexcept override {
     std::atomic<std::int64_t> next{0};
     const auto pull = [&] {
-      for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) piece(context, i);
+      for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) task(context, i);
     };
     std::vector<std::thread> helpers;
     const int wanted = static_cast<int>(std::min<std::int64_t>({count, threads_, max_threads}));

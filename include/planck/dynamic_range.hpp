@@ -43,13 +43,13 @@ struct DynamicRangeQuantizeDescriptor {
   }
 };
 
-/// Outputs that are not wanted are absent: `zero_point` may be for Symmetric, `output` is for qparams_only.
+/// Outputs that are not wanted are absent: `zero_point_out` may be for Symmetric, `output` is for qparams_only.
 struct DynamicRangeQuantizeArgs {
   AnyTensorRef input;
-  AnyTensorMut scale;                        ///< of the scope's shape
-  std::optional<AnyTensorMut> output{};      ///< the codes
-  std::optional<AnyTensorMut> zero_point{};  ///< s32, of the scope's shape
-  std::optional<AnyTensorMut> row_sum{};     ///< s32, of the scope's shape: the sum of each segment's codes
+  AnyTensorMut scale_out;                        ///< of the scope's shape
+  std::optional<AnyTensorMut> output{};          ///< the codes
+  std::optional<AnyTensorMut> zero_point_out{};  ///< s32, of the scope's shape
+  std::optional<AnyTensorMut> row_sum{};         ///< s32, of the scope's shape: the sum of each segment's codes
 };
 
 /// DynamicRangeQuantizePlan<Input, Output> with the floats' and the codes' types, or DynamicRangeQuantizePlan<>.

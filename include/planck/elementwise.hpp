@@ -34,16 +34,16 @@ struct BinaryParamArgs {
 
 using BinaryParamBackwardDescriptor = BinaryParamDescriptor;
 
-/// Lerp: da = (1 - w)*dy, db = w*dy, dw = sum dy*(b - a).   AddScaled: da = dy, db = w*dy, dw = sum dy*b.
+/// Lerp: da = (1 - w)*dy, db = w*dy, d_weight = sum dy*(b - a).   AddScaled: da = dy, db = w*dy, d_weight = sum dy*b.
 /// At least one gradient is present; one of full shape may be the same view as an input.
 struct BinaryParamBackwardArgs {
   AnyTensorRef dy;
-  std::optional<AnyTensorRef> a{};       ///< needed for dw (Lerp)
-  std::optional<AnyTensorRef> b{};       ///< needed for dw
+  std::optional<AnyTensorRef> a{};       ///< needed for d_weight (Lerp)
+  std::optional<AnyTensorRef> b{};       ///< needed for d_weight
   std::optional<AnyTensorRef> weight{};  ///< present exactly when the descriptor has a weight_shape
   std::optional<AnyTensorMut> da{};
   std::optional<AnyTensorMut> db{};
-  std::optional<AnyTensorMut> dw{};  ///< only with a weight tensor
+  std::optional<AnyTensorMut> d_weight{};  ///< only with a weight tensor
 };
 
 /// BinaryParamPlan<T> or, with the element as a value, BinaryParamPlan<>.

@@ -123,9 +123,9 @@ struct PlanPreference {
   /// The plan picks a schedule that needs no more: 0 is always possible on the CPU, while a plan for a device that
   /// needs more is refused.
   std::size_t max_workspace_bytes = std::numeric_limits<std::size_t>::max();
-  std::optional<BackendKind> prefer_backend;
+  std::optional<BackendKind> prefer_backend{};
   /// One instruction set instead of the best one; stronger than the environment's PLANCK_ISA.
-  std::optional<ArchSku> prefer_arch;
+  std::optional<ArchSku> prefer_arch{};
 };
 
 namespace detail {

@@ -47,12 +47,12 @@ typedef enum planck_scan_ties { PLANCK_TIES_FIRST = 0, PLANCK_TIES_LAST = 1 } pl
 typedef enum planck_device { PLANCK_CPU = 0, PLANCK_CUDA = 1 } planck_device;
 
 /* The buffer's length is not known: the view's span is not checked. For DLPack, which does not say. */
-#define PLANCK_CAPACITY_UNKNOWN INT64_MAX
+#define PLANCK_UNKNOWN_CAPACITY INT64_MAX
 
 /* A strided view. Element (i0, i1, ...) is data[offset + i0*strides[0] + i1*strides[1] + ...], counted in
  * elements. strides may be NULL: row-major. A DLTensor d of element size n converts in one line:
  *   planck_tensor t = {d.data, element, d.ndim, d.shape, d.strides, (int64_t)d.byte_offset / n,
- * PLANCK_CAPACITY_UNKNOWN};
+ * PLANCK_UNKNOWN_CAPACITY};
  */
 typedef struct planck_tensor {
   void* data;
@@ -69,10 +69,9 @@ typedef struct planck_shape {
   const int64_t* extents;
 } planck_shape;
 
-/* Runs piece(context, i) once for each i in [0, count) on at most max_threads threads, and returns when all are done.
- */
+/* Runs task(context, i) once for each i in [0, count) on at most max_threads threads, and returns when all are done. */
 typedef void (*planck_for_each)(void* executor, int64_t count, int32_t max_threads,
-                                void (*piece)(void* context, int64_t index), void* context);
+                                void (*task)(void* context, int64_t index), void* context);
 
 /* Where work runs. A null planck_stream* is the CPU with the default executor. */
 typedef struct planck_stream {
@@ -80,7 +79,7 @@ typedef struct planck_stream {
   int32_t max_threads;      /* 0: as many as the executor has */
   planck_for_each for_each; /* NULL: the default executor */
   void* executor;           /* passed to for_each */
-  int32_t concurrency;      /* how many pieces for_each runs at once */
+  int32_t concurrency;      /* how many tasks for_each runs at once */
   void* native;             /* CUDA: the stream handle */
 } planck_stream;
 
@@ -106,7 +105,7 @@ typedef struct planck_quantize_descriptor {
   int64_t q_max;
   int32_t input_element;  /* the floats */
   int32_t output_element; /* the codes */
-  planck_granularity granularity;
+  planck_granularity scope;
   int32_t scale_form; /* planck_scale_form */
   int32_t trust_qparams;
 } planck_quantize_descriptor;
@@ -117,7 +116,7 @@ typedef struct planck_dequantize_descriptor {
   planck_shape shape;
   int32_t input_element;  /* the codes */
   int32_t output_element; /* the floats */
-  planck_granularity granularity;
+  planck_granularity scope;
   int32_t trust_qparams;
 } planck_dequantize_descriptor;
 
@@ -128,7 +127,7 @@ typedef struct planck_fake_quantize_descriptor {
   int64_t q_min;
   int64_t q_max;
   int32_t input_element;
-  planck_granularity granularity;
+  planck_granularity scope;
   int32_t scale_form;
   int32_t trust_qparams;
   int32_t learnable; /* the backward pass may give d_scale and d_zero_point */
@@ -215,10 +214,10 @@ typedef struct planck_dynamic_range_quantize_descriptor {
 /* Outputs that are not wanted are NULL. */
 typedef struct planck_dynamic_range_quantize_args {
   const planck_tensor* input;
-  const planck_tensor* scale;      /* written */
-  const planck_tensor* output;     /* the codes */
-  const planck_tensor* zero_point; /* s32 */
-  const planck_tensor* row_sum;    /* s32 */
+  const planck_tensor* scale_out;
+  const planck_tensor* output;         /* the codes */
+  const planck_tensor* zero_point_out; /* s32 */
+  const planck_tensor* row_sum;        /* s32 */
 } planck_dynamic_range_quantize_args;
 
 /* ---- scans ---- */
@@ -257,8 +256,8 @@ typedef struct planck_scan_backward_args {
 } planck_scan_backward_args;
 
 typedef struct planck_linear_recurrence_descriptor {
-  planck_shape shape;
-  int32_t axis; /* negative counts from the end */
+  planck_shape input_shape;
+  int32_t scan_axis; /* negative counts from the end */
   int32_t reverse;
   int32_t element;
 } planck_linear_recurrence_descriptor;
@@ -315,7 +314,7 @@ typedef struct planck_binary_param_backward_args {
   const planck_tensor* weight;
   const planck_tensor* da;
   const planck_tensor* db;
-  const planck_tensor* dw;
+  const planck_tensor* d_weight;
 } planck_binary_param_backward_args;
 
 #ifdef __cplusplus

@@ -24,7 +24,7 @@ struct QuantizeDescriptor {
   std::int64_t q_max = 127;
   ElementKind input_element = ElementKind::F32;
   ElementKind output_element = ElementKind::S8;
-  Granularity granularity = PerTensor{};
+  Granularity scope = PerTensor{};
   ScaleForm scale_form = ScaleForm::Divide;
   std::optional<ElementKind> scale_element{};  ///< of a scale tensor: C (the default) or input_element
   bool trust_qparams = false;  ///< skip the check of scales and zero points; bad values then give unspecified codes
@@ -51,9 +51,9 @@ struct QuantizeDescriptor {
   }
 
  private:
-  static QuantizeDescriptor of(const Shape& shape, const Granularity& granularity, std::int64_t q_min,
-                               std::int64_t q_max, ElementKind input_element, ElementKind output_element) noexcept {
-    return {shape, q_min, q_max, input_element, output_element, granularity, ScaleForm::Divide, {}, false};
+  static QuantizeDescriptor of(const Shape& shape, const Granularity& scope, std::int64_t q_min, std::int64_t q_max,
+                               ElementKind input_element, ElementKind output_element) noexcept {
+    return {shape, q_min, q_max, input_element, output_element, scope, ScaleForm::Divide, {}, false};
   }
 };
 
@@ -82,7 +82,7 @@ struct DequantizeDescriptor {
   Shape shape;
   ElementKind input_element = ElementKind::S8;
   ElementKind output_element = ElementKind::F32;
-  Granularity granularity = PerTensor{};
+  Granularity scope = PerTensor{};
   std::optional<ElementKind> scale_element{};  ///< of a scale tensor: C (the default) or output_element
   bool trust_qparams = false;
 
@@ -128,7 +128,7 @@ struct FakeQuantizeDescriptor {
   std::int64_t q_min = -128;  ///< q_min <= q_max, both inside ±2^20
   std::int64_t q_max = 127;
   ElementKind input_element = ElementKind::F32;
-  Granularity granularity = PerTensor{};
+  Granularity scope = PerTensor{};
   ScaleForm scale_form = ScaleForm::Divide;
   std::optional<ElementKind> scale_element{};  ///< of a scale tensor: C (the default) or input_element
   bool trust_qparams = false;
@@ -154,9 +154,9 @@ struct FakeQuantizeDescriptor {
   }
 
  private:
-  static FakeQuantizeDescriptor of(const Shape& shape, const Granularity& granularity, std::int64_t q_min,
-                                   std::int64_t q_max, ElementKind input_element) noexcept {
-    return {shape, q_min, q_max, input_element, granularity, ScaleForm::Divide, {}, false, false};
+  static FakeQuantizeDescriptor of(const Shape& shape, const Granularity& scope, std::int64_t q_min, std::int64_t q_max,
+                                   ElementKind input_element) noexcept {
+    return {shape, q_min, q_max, input_element, scope, ScaleForm::Divide, {}, false, false};
   }
 };
 

@@ -15,8 +15,8 @@ template <class Op, class G>
 struct WithGranularity : Op {
   static Result<PlanChoice> select(const Stream& stream, const typename Op::Descriptor& descriptor,
                                    const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
-    if (!std::holds_alternative<G>(descriptor.granularity)) {
-      return tl::unexpected(other_granularity(Op::kName, Granularity(G{}).index(), descriptor.granularity));
+    if (!std::holds_alternative<G>(descriptor.scope)) {
+      return tl::unexpected(other_granularity(Op::kName, Granularity(G{}).index(), descriptor.scope));
     }
     return Op::select(stream, descriptor, preference, expected);
   }

@@ -29,7 +29,7 @@ struct ScanDescriptor {
   bool operator==(const ScanDescriptor&) const = default;
 };
 
-/// The 64-bit words that one lane of a scan passes on to the next piece of its axis; docs/numerics.md says what they
+/// The 64-bit words that one row along the axis passes on to the next piece of it; docs/numerics.md says what they
 /// hold. A carry is an s64 tensor of the input's shape with this extent along the axis.
 inline constexpr std::int64_t kScanCarryWords = 37;
 
@@ -82,11 +82,11 @@ using ScanBackwardPlan = Plan<ScanBackwardOp, T...>;
 
 /// h[t] = a[t] * h[t-1] + b[t] along one axis; h[-1] is 0, or the initial state.
 struct LinearRecurrenceDescriptor {
-  Shape shape;
-  std::int32_t axis = 0;
+  Shape input_shape;
+  std::int32_t scan_axis = 0;
   bool reverse = false;
   ElementKind element = ElementKind::F32;
-  bool initial = false;  ///< h[-1] is given: a tensor of `shape` with extent 1 along the axis
+  bool initial = false;  ///< h[-1] is given: a tensor of `input_shape` with extent 1 along the axis
 
   bool operator==(const LinearRecurrenceDescriptor&) const = default;
 };

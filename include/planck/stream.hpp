@@ -1,6 +1,6 @@
 // Where work runs. A Stream is a small value: a backend and what that backend needs.
 //
-// On the CPU that is an Executor (who runs the pieces) and a limit on threads. A CUDA stream travels as an
+// On the CPU that is an Executor (who runs the tasks) and a limit on threads. A CUDA stream travels as an
 // opaque pointer, so that this header needs no CUDA.
 #pragma once
 
@@ -10,21 +10,21 @@
 
 namespace planck {
 
-/// Runs the pieces of one operation, possibly at the same time. Bring your own pool by deriving from this.
+/// Runs the tasks of one operation, possibly at the same time. Bring your own pool by deriving from this.
 ///
-/// Pieces are independent and any order gives the same bits. Implementations must not throw; the caller's
+/// Tasks are independent and any order gives the same bits. Implementations must not throw; the caller's
 /// thread should take part, so that an operation ends even when every other thread is busy.
 class PLANCK_API Executor {
  public:
-  /// Runs piece `index` of the operation behind `context`.
-  using Piece = void (*)(void* context, std::int64_t index) noexcept;
+  /// Runs task `index` of the operation behind `context`.
+  using Task = void (*)(void* context, std::int64_t index) noexcept;
 
   virtual ~Executor() = default;
-  /// How many pieces may run at once (at least 1).
+  /// How many tasks may run at once (at least 1).
   virtual int concurrency() const noexcept = 0;
-  /// Calls piece(context, i) once for each i in [0, count), on at most max_threads threads, and returns when all are
+  /// Calls task(context, i) once for each i in [0, count), on at most max_threads threads, and returns when all are
   /// done.
-  virtual void for_each(std::int64_t count, int max_threads, Piece piece, void* context) noexcept = 0;
+  virtual void for_each(std::int64_t count, int max_threads, Task task, void* context) noexcept = 0;
 
   /// The default: oneTBB's workers. In a child forked after its first use it runs on the calling thread alone.
   static Executor& default_executor() noexcept;

@@ -105,12 +105,13 @@ struct AnyTensorRef {
   Shape shape;
   std::array<std::int64_t, kMaxRank> stride{};
 
-  /// As AnyTensorMut::of.
-  static constexpr AnyTensorRef of(const void* data, ElementKind element, const Shape& shape) noexcept;
-  static constexpr AnyTensorRef of(const void* data, ElementKind element, const Shape& shape,
-                                   const Shape& strides) noexcept;
+  /// As those of AnyTensorMut.
+  static constexpr AnyTensorRef contiguous(const void* data, ElementKind element, const Shape& shape) noexcept;
+  static constexpr AnyTensorRef strided(const void* data, ElementKind element, const Shape& shape,
+                                        const Shape& strides) noexcept;
   template <std::convertible_to<const std::int64_t*> Pointer>
-  static constexpr AnyTensorRef of(const void* data, ElementKind element, const Shape& shape, Pointer strides) noexcept;
+  static constexpr AnyTensorRef strided(const void* data, ElementKind element, const Shape& shape,
+                                        Pointer strides) noexcept;
 };
 
 /// The same, writable. Converts to AnyTensorRef.
@@ -124,21 +125,23 @@ struct AnyTensorMut {
 
   constexpr operator AnyTensorRef() const noexcept { return {data, capacity, offset, element, shape, stride}; }
 
-  /// A view of memory whose rank is known when the program runs: `data` is the first element, and the others lie behind
-  /// it in row-major order. The length of the buffer is not known, so that it is not checked.
-  static constexpr AnyTensorMut of(void* data, ElementKind element, const Shape& shape) noexcept {
+  /// A view of memory whose element and rank are known when the program runs: `data` is the first element, and the
+  /// others lie behind it in row-major order. The length of the buffer is not known, so that it is not checked.
+  static constexpr AnyTensorMut contiguous(void* data, ElementKind element, const Shape& shape) noexcept {
     return {data, kUnknownCapacity, 0, element, shape, row_major_strides(shape)};
   }
-  /// With a list of strides, counted in elements; plans refuse the view if there are more or fewer than dimensions.
-  static constexpr AnyTensorMut of(void* data, ElementKind element, const Shape& shape, const Shape& strides) noexcept {
-    AnyTensorMut view = of(data, element, shape, strides.begin());
+  /// The same with a list of strides, counted in elements; plans refuse the view if there are more or fewer than
+  /// dimensions.
+  static constexpr AnyTensorMut strided(void* data, ElementKind element, const Shape& shape,
+                                        const Shape& strides) noexcept {
+    AnyTensorMut view = strided(data, element, shape, strides.begin());
     if (strides.rank() != shape.rank()) view.capacity = detail::kStrideCountDiffers + strides.rank();
     return view;
   }
   /// As DLPack has them: as many strides as dimensions, or null for row-major. A template, so that {0} is a list.
   template <std::convertible_to<const std::int64_t*> Pointer>
-  static constexpr AnyTensorMut of(void* data, ElementKind element, const Shape& shape, Pointer strides) noexcept {
-    AnyTensorMut view = of(data, element, shape);
+  static constexpr AnyTensorMut strided(void* data, ElementKind element, const Shape& shape, Pointer strides) noexcept {
+    AnyTensorMut view = contiguous(data, element, shape);
     if (const std::int64_t* const first = strides; first != nullptr) {
       std::copy_n(first, std::clamp(shape.rank(), 0, kMaxRank), view.stride.begin());
     }
@@ -146,17 +149,17 @@ struct AnyTensorMut {
   }
 };
 
-constexpr AnyTensorRef AnyTensorRef::of(const void* data, ElementKind element, const Shape& shape) noexcept {
-  return AnyTensorMut::of(const_cast<void*>(data), element, shape);
+constexpr AnyTensorRef AnyTensorRef::contiguous(const void* data, ElementKind element, const Shape& shape) noexcept {
+  return AnyTensorMut::contiguous(const_cast<void*>(data), element, shape);
 }
-constexpr AnyTensorRef AnyTensorRef::of(const void* data, ElementKind element, const Shape& shape,
-                                        const Shape& strides) noexcept {
-  return AnyTensorMut::of(const_cast<void*>(data), element, shape, strides);
+constexpr AnyTensorRef AnyTensorRef::strided(const void* data, ElementKind element, const Shape& shape,
+                                             const Shape& strides) noexcept {
+  return AnyTensorMut::strided(const_cast<void*>(data), element, shape, strides);
 }
 template <std::convertible_to<const std::int64_t*> Pointer>
-constexpr AnyTensorRef AnyTensorRef::of(const void* data, ElementKind element, const Shape& shape,
-                                        Pointer strides) noexcept {
-  return AnyTensorMut::of(const_cast<void*>(data), element, shape, strides);
+constexpr AnyTensorRef AnyTensorRef::strided(const void* data, ElementKind element, const Shape& shape,
+                                             Pointer strides) noexcept {
+  return AnyTensorMut::strided(const_cast<void*>(data), element, shape, strides);
 }
 
 /// A typed view of rank N over elements of type T; const T gives TensorRef, plain T gives TensorMut.

@@ -1,7 +1,8 @@
 """Quantisation, prefix scans and blends of arrays, forward and backward, with the same bits everywhere.
 
-Functions take NumPy arrays, PyTorch tensors on the CPU and other arrays that speak DLPack, without copying them, and give
-results of the same library. They record no gradients: `planck.torch` does.
+Functions take NumPy arrays, PyTorch tensors (also on a CUDA device, if the package was built with CUDA) and other arrays
+that speak DLPack, without copying them, and give results of the same library. They record no gradients: `planck.torch`
+does.
 
 >>> import numpy as np, planck
 >>> planck.cumsum(np.array([1.0, 2.0, 3.0], dtype=np.float32))

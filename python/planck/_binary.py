@@ -13,7 +13,7 @@ class BinaryGradients(NamedTuple):
 
     da: Any
     db: Any
-    dw: Any
+    d_weight: Any
 
 
 def lerp(a: ArrayT | float, b: ArrayT | float, weight: Any, *, out: ArrayT | None = None) -> ArrayT:
@@ -30,11 +30,11 @@ def lerp(a: ArrayT | float, b: ArrayT | float, weight: Any, *, out: ArrayT | Non
 def lerp_backward(
     dy: ArrayT, a: ArrayT | float, b: ArrayT | float, weight: Any, *, out: tuple[Any, Any, Any] | None = None
 ) -> BinaryGradients:
-    """The gradients of `lerp`: ``da = (1 - weight) * dy``, ``db = weight * dy``, ``dw = dy * (b - a)``, each summed over
-    the dimensions along which its operand was repeated.
+    """The gradients of `lerp`: ``da = (1 - weight) * dy``, ``db = weight * dy``, ``d_weight = dy * (b - a)``, each
+    summed over the dimensions along which its operand was broadcast.
 
     >>> planck.lerp_backward(np.array([1.0, 1.0]), np.array([0.0, 0.0]), np.array([1.0, 2.0]), np.array(0.25))
-    BinaryGradients(da=array([0.75, 0.75]), db=array([0.25, 0.25]), dw=array(3.))
+    BinaryGradients(da=array([0.75, 0.75]), db=array([0.25, 0.25]), d_weight=array(3.))
     """
     return BinaryGradients(*_core.binary_backward(_core.LERP, dy, a, b, weight, out))
 
@@ -52,10 +52,10 @@ def add_scaled(a: ArrayT | float, b: ArrayT | float, alpha: Any, *, out: ArrayT 
 def add_scaled_backward(
     dy: ArrayT, a: ArrayT | float, b: ArrayT | float, alpha: Any, *, out: tuple[Any, Any, Any] | None = None
 ) -> BinaryGradients:
-    """The gradients of `add_scaled`: ``da = dy``, ``db = alpha * dy``, ``dw = dy * b``, each summed over the dimensions
-    along which its operand was repeated.
+    """The gradients of `add_scaled`: ``da = dy``, ``db = alpha * dy``, ``d_weight = dy * b``, where the weight is
+    ``alpha``, each summed over the dimensions along which its operand was broadcast.
 
     >>> planck.add_scaled_backward(np.array([1.0, 1.0]), np.array(1.0), np.array([10.0, 20.0]), 0.5)
-    BinaryGradients(da=array(2.), db=array([0.5, 0.5]), dw=None)
+    BinaryGradients(da=array(2.), db=array([0.5, 0.5]), d_weight=None)
     """
     return BinaryGradients(*_core.binary_backward(_core.ADD_SCALED, dy, a, b, alpha, out))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypeVar
 
 ArrayT = TypeVar("ArrayT")
-"""A NumPy array, a PyTorch tensor on the CPU, or another array that speaks DLPack. Results are of the same library;
+"""A NumPy array, a PyTorch tensor, or another array that speaks DLPack. Results are of the same library;
 for arrays of neither they are NumPy's."""
 
 DType = Any

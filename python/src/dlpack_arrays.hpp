@@ -1,21 +1,14 @@
 // Arrays that speak DLPack. Part of array.cpp.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
+#include <span>
 
 #include "array.hpp"
 #include "call_device.hpp"
 #include "dlpack.hpp"
 
 namespace planck::python {
-
-inline void set_contiguous(AnyTensorMut& view) {
-  std::int64_t step = 1;
-  for (int d = std::min(view.shape.rank(), kMaxRank) - 1; d >= 0; --d) {
-    view.stride[d] = step;
-    step *= view.shape[d];
-  }
-}
 
 inline std::optional<ElementKind> element_of_dlpack(dlpack::DataType dtype) {
   if (dtype.lanes != 1) return std::nullopt;
@@ -70,16 +63,9 @@ inline AnyTensorMut view_of(const dlpack::Tensor& tensor, const char* name, Make
     raise_dtype(name, nb::hasattr(object, "dtype") ? text_of(object.attr("dtype"))
                                                    : "of " + std::to_string(tensor.dtype.bits) + " bits");
   }
-  AnyTensorMut view;
-  view.data = tensor.data == nullptr ? nullptr : static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
-  view.element = *element;
-  set_shape(view, tensor.shape, tensor.rank);
-  if (tensor.strides == nullptr) {
-    set_contiguous(view);
-  } else {
-    std::copy_n(tensor.strides, std::min(tensor.rank, kMaxRank), view.stride.begin());
-  }
-  return view;
+  void* const first = tensor.data == nullptr ? nullptr : static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  const Shape shape(std::span<const std::int64_t>(tensor.shape, static_cast<std::size_t>(tensor.rank)));
+  return AnyTensorMut::strided(first, *element, shape, tensor.strides);
 }
 
 /// Any object with `__dlpack__`. The capsule is never emptied, and so frees what it holds.

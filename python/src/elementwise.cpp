@@ -1,3 +1,4 @@
+// lerp and add_scaled with their gradients: operands that are numbers or arrays, broadcast without copies.
 #include "planck/elementwise.hpp"
 
 #include "arguments.hpp"
@@ -59,7 +60,7 @@ nb::object binary(int kind, nb::handle a, nb::handle b, nb::handle weight, nb::h
   return written(y);
 }
 
-/// (da, db, dw), the last None unless the weight is an array.
+/// (da, db, d_weight), the last None unless the weight is an array.
 nb::object binary_backward(int kind, nb::handle dy, nb::handle a, nb::handle b, nb::handle weight, nb::handle out) {
   const CallDevice call;
   const CallNames words(is_lerp(kind) ? Renames(names::kLerpBackward) : names::kAddScaledBackward);
@@ -77,7 +78,7 @@ nb::object binary_backward(int kind, nb::handle dy, nb::handle a, nb::handle b, 
   args.da = make(0, "out[0]", in.a());
   args.db = make(1, "out[1]", in.b());
   if (in.weight()) {
-    args.dw = make(2, "out[2]", *in.weight());
+    args.d_weight = make(2, "out[2]", *in.weight());
   } else {
     refuse_item(out, 2, 3);
   }

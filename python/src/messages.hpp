@@ -25,19 +25,19 @@ namespace names {
 inline constexpr Rename kScan[] = {{"input_shape", "x"}, {"y", "out"}};
 inline constexpr Rename kExtremum[] = {{"input_shape", "x"}, {"y", "out[0]"}, {"indices", "out[1]"}};
 inline constexpr Rename kScanBackward[] = {{"input_shape", "dy"}, {"dx", "out"}};
-inline constexpr Rename kRecurrence[] = {{"shape", "the result"}, {"h", "out"}};
+inline constexpr Rename kRecurrence[] = {{"input_shape", "the result"}, {"h", "out"}};
 inline constexpr Rename kRecurrenceBackward[] = {
-    {"shape", "dh"}, {"da", "out[0]"}, {"db", "out[1]"}, {"d_initial", "out[2]"}};
+    {"input_shape", "dh"}, {"da", "out[0]"}, {"db", "out[1]"}, {"d_initial", "out[2]"}};
 inline constexpr Rename kLerp[] = {
     {"shape", "the result"}, {"a_shape", "a"}, {"b_shape", "b"}, {"weight_shape", "weight"}, {"y", "out"}};
 inline constexpr Rename kAddScaled[] = {{"shape", "the result"},   {"a_shape", "a"}, {"b_shape", "b"},
                                         {"weight_shape", "alpha"}, {"y", "out"},     {"weight", "alpha"}};
-inline constexpr Rename kLerpBackward[] = {
-    {"shape", "the result"}, {"a_shape", "a"}, {"b_shape", "b"}, {"weight_shape", "weight"},
-    {"da", "out[0]"},        {"db", "out[1]"}, {"dw", "out[2]"}};
+inline constexpr Rename kLerpBackward[] = {{"shape", "the result"},    {"a_shape", "a"}, {"b_shape", "b"},
+                                           {"weight_shape", "weight"}, {"da", "out[0]"}, {"db", "out[1]"},
+                                           {"d_weight", "out[2]"}};
 inline constexpr Rename kAddScaledBackward[] = {{"shape", "the result"},   {"a_shape", "a"},   {"b_shape", "b"},
                                                 {"weight_shape", "alpha"}, {"da", "out[0]"},   {"db", "out[1]"},
-                                                {"dw", "out[2]"},          {"weight", "alpha"}};
+                                                {"d_weight", "out[2]"},    {"weight", "alpha"}};
 inline constexpr Rename kQuantize[] = {{"shape", "x"}, {"input", "x"}, {"output", "out"}};
 inline constexpr Rename kQuantizeBackward[] = {{"shape", "x"}, {"input", "x"}, {"d_output", "dy"}, {"d_input", "out"}};
 inline constexpr Rename kDequantize[] = {{"shape", "q"}, {"input", "q"}, {"output", "out"}};
@@ -46,12 +46,14 @@ inline constexpr Rename kDequantizeBackward[] = {
 inline constexpr Rename kLearnableBackward[] = {{"shape", "x"},        {"input", "x"},
                                                 {"d_output", "dy"},    {"d_input", "out[0]"},
                                                 {"d_scale", "out[1]"}, {"d_zero_point", "out[2]"}};
-inline constexpr Rename kDynamicQuantize[] = {{"shape", "x"},      {"input", "x"},           {"output", "out[0]"},
-                                              {"scale", "out[1]"}, {"zero_point", "out[2]"}, {"row_sum", "out[3]"}};
+inline constexpr Rename kDynamicQuantize[] = {
+    {"shape", "x"},       {"input", "x"}, {"output", "out[0]"}, {"scale_out", "out[1]"}, {"zero_point_out", "out[2]"},
+    {"row_sum", "out[3]"}};
 
 /// Sums of gradients of what a recurrence broadcasts, which the plans of AddScaled make.
-inline constexpr Rename kFactorSum[] = {{"weight", "a"}, {"b", "h"}, {"dy", "out[1]"}, {"dw", "out[0]"}};
-inline constexpr Rename kFirstFactorSum[] = {{"weight", "a"}, {"b", "initial"}, {"dy", "out[1]"}, {"dw", "out[0]"}};
+inline constexpr Rename kFactorSum[] = {{"weight", "a"}, {"b", "h"}, {"dy", "out[1]"}, {"d_weight", "out[0]"}};
+inline constexpr Rename kFirstFactorSum[] = {
+    {"weight", "a"}, {"b", "initial"}, {"dy", "out[1]"}, {"d_weight", "out[0]"}};
 inline constexpr Rename kTermSum[] = {{"da", "out[1]"}, {"dy", "dh"}};
 inline constexpr Rename kStateSum[] = {{"da", "out[2]"}, {"dy", "dh"}};
 

@@ -28,8 +28,8 @@ class OpenMpExecutor final : public Executor {
     return threads_lost.load(std::memory_order_relaxed) ? 1 : std::max(1, max_threads_());
   }
 
-  void for_each(std::int64_t count, int max_threads, Piece piece, void* context) noexcept override {
-    Work work{count, piece, context, {0}};
+  void for_each(std::int64_t count, int max_threads, Task task, void* context) noexcept override {
+    Work work{count, task, context, {0}};
     const auto threads = static_cast<int>(std::min<std::int64_t>({count, max_threads, concurrency()}));
     if (threads > 1) {
       parallel_([](void* data) { static_cast<Work*>(data)->pull(); }, &work, static_cast<unsigned>(threads), 0);
@@ -40,12 +40,12 @@ class OpenMpExecutor final : public Executor {
  private:
   struct Work {
     std::int64_t count;
-    Piece piece;
+    Task task;
     void* context;
     std::atomic<std::int64_t> next;
 
     void pull() noexcept {
-      for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) piece(context, i);
+      for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) task(context, i);
     }
   };
 

@@ -1,3 +1,4 @@
+// Quantise, dequantise, fake-quantise and dynamic range, forward and backward, for every scope.
 #include "planck/quantize.hpp"
 
 #include "arguments.hpp"
@@ -32,7 +33,7 @@ QuantizeDescriptor quantize_descriptor(const Array& x, const QParamArrays& qpara
   const CodeRange codes = codes_of(what.output_element);
   what.q_min = integer_or(q_min, "q_min", codes.low);
   what.q_max = integer_or(q_max, "q_max", codes.high);
-  what.granularity = granularity;
+  what.scope = granularity;
   what.scale_form = scale_form_named(scale_form);
   what.scale_element = qparams.scale_element;
   what.trust_qparams = flag(trust_qparams, "trust_qparams");
@@ -80,9 +81,9 @@ nb::object dequantize(nb::handle q, nb::handle scale, nb::handle zero_point, nb:
   what.shape = input.shape();
   what.input_element = input.element();
   what.output_element = element_named(dtype, "dtype", kFloats);
-  what.granularity = granularity_of(scope, axis, group_size, what.shape);
+  what.scope = granularity_of(scope, axis, group_size, what.shape);
   what.trust_qparams = flag(trust_qparams, "trust_qparams");
-  const QParamArrays qparams = read_qparams(scale, zero_point, what.output_element, what.shape, what.granularity);
+  const QParamArrays qparams = read_qparams(scale, zero_point, what.output_element, what.shape, what.scope);
   what.scale_element = qparams.scale_element;
   const auto plan = plan_for<DequantizeOp>(what);
   Array x = output_like(out, "out", input, what.output_element);
@@ -98,9 +99,9 @@ nb::object dequantize_backward(nb::handle dy, nb::handle scale, nb::handle scope
   DequantizeDescriptor what;
   what.shape = gradient.shape();
   what.output_element = gradient.element();
-  what.granularity = granularity_of(scope, axis, group_size, what.shape);
+  what.scope = granularity_of(scope, axis, group_size, what.shape);
   what.trust_qparams = flag(trust_qparams, "trust_qparams");
-  const QParamArrays qparams = read_qparams(scale, nb::none(), gradient.element(), what.shape, what.granularity);
+  const QParamArrays qparams = read_qparams(scale, nb::none(), gradient.element(), what.shape, what.scope);
   what.scale_element = qparams.scale_element;
   const auto plan = plan_for<DequantizeBackwardOp>(what);
   Array dq = output_like(out, "out", gradient, gradient.element());
@@ -116,7 +117,7 @@ FakeQuantizeDescriptor fake_quantize_descriptor(const Array& x, const QParamArra
   what.q_min = integer(q_min, "q_min");
   what.q_max = integer(q_max, "q_max");
   what.input_element = x.element();
-  what.granularity = granularity;
+  what.scope = granularity;
   what.scale_form = scale_form_named(scale_form);
   what.scale_element = qparams.scale_element;
   what.trust_qparams = flag(trust_qparams, "trust_qparams");
@@ -211,7 +212,7 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
   Array scale = output_array(item_or_none(out, 1, kOutputs), "out[1]", input.maker, shape, *what.scale_element);
   Array zero_point = output_array(item_or_none(out, 2, kOutputs), "out[2]", input.maker, shape, ElementKind::S32);
   DynamicRangeQuantizeArgs args{input.view, scale.view};
-  args.zero_point = zero_point.view;
+  args.zero_point_out = zero_point.view;
   std::optional<Array> q;
   std::optional<Array> sums;
   if (what.qparams_only) {

@@ -23,9 +23,9 @@ constexpr const char* kOut[] = {"out[0]", "out[1]", "out[2]"};
 LinearRecurrenceDescriptor describe(const Shape& result, nb::handle axis, nb::handle reverse, ElementKind element,
                                     bool initial) {
   LinearRecurrenceDescriptor what;
-  what.shape = result.rank() == 0 ? Shape{1} : result;
-  what.axis = axis_of(axis, result);
-  if (what.axis < 0) what.axis += what.shape.rank();
+  what.input_shape = result.rank() == 0 ? Shape{1} : result;
+  what.scan_axis = axis_of(axis, result);
+  if (what.scan_axis < 0) what.scan_axis += what.input_shape.rank();
   what.reverse = flag(reverse, "reverse");
   what.element = element;
   what.initial = initial;
@@ -40,9 +40,9 @@ AnyTensorMut placed(const Array& array, const char* name, const Shape& shape) {
 
 /// The same of an initial state, which has one element along the axis, or not the axis at all.
 AnyTensorMut placed_state(const Array& state, const LinearRecurrenceDescriptor& what) {
-  const int rank = what.shape.rank();
-  const Shape with = with_extent(what.shape, what.axis, 1);
-  const Shape without = without_axis(what.shape, what.axis);
+  const int rank = what.input_shape.rank();
+  const Shape with = with_extent(what.input_shape, what.scan_axis, 1);
+  const Shape without = without_axis(what.input_shape, what.scan_axis);
   const std::optional<Shape> fits_with = aligned(state.shape(), with);
   if (!fits_with && !aligned(state.shape(), without)) {
     raise(PyExc_ValueError, "initial has shape " + text_of(state.shape()) + ", which does not broadcast to " +
@@ -50,7 +50,7 @@ AnyTensorMut placed_state(const Array& state, const LinearRecurrenceDescriptor& 
   }
   const AnyTensorMut as_with = with_rank(state.view, rank);
   if (!aligned(state.shape(), without)) return as_with;
-  const AnyTensorMut as_without = with_axis(with_rank(state.view, rank - 1), what.axis);
+  const AnyTensorMut as_without = with_axis(with_rank(state.view, rank - 1), what.scan_axis);
   if (fits_with && as_with.shape != as_without.shape) {
     raise(PyExc_ValueError, "initial has shape " + text_of(state.shape()) + ", which could stand for " +
                                 text_of(as_with.shape) + " or, as if without " + std::string(option_name("axis")) +
@@ -71,9 +71,11 @@ nb::object linear_recurrence(nb::handle a, nb::handle b, nb::handle axis, nb::ha
   const LinearRecurrenceDescriptor what = describe(result, axis, reverse, factors.element(), operands[2].has_value());
   const auto plan = plan_for<LinearRecurrenceOp>(what);
   LinearRecurrenceArgs args;
-  args.a = repeated(placed(factors, "a", what.shape), what.shape);
-  args.b = repeated(placed(terms, "b", what.shape), what.shape);
-  if (operands[2]) args.initial = repeated(placed_state(*operands[2], what), with_extent(what.shape, what.axis, 1));
+  args.a = repeated(placed(factors, "a", what.input_shape), what.input_shape);
+  args.b = repeated(placed(terms, "b", what.input_shape), what.input_shape);
+  if (operands[2]) {
+    args.initial = repeated(placed_state(*operands[2], what), with_extent(what.input_shape, what.scan_axis, 1));
+  }
   const Array* like = factors.shape() == result ? &factors : terms.shape() == result ? &terms : nullptr;
   const Array h = like != nullptr ? output_like(out, "out", *like, what.element)
                                   : output_array(out, "out", factors.maker, result, what.element);
@@ -139,7 +141,7 @@ struct Gradients {
   std::array<AnyTensorMut, 3> to;            // the same in the result's dimensions
 
   bool summed(int i) const {
-    const Shape full = i == 2 ? with_extent(what.shape, what.axis, 1) : what.shape;
+    const Shape full = i == 2 ? with_extent(what.input_shape, what.scan_axis, 1) : what.input_shape;
     return made[i] && to[i].shape != full;
   }
 
@@ -175,10 +177,10 @@ struct Gradients {
 
   void run() {
     if (summed(0) || summed(1) || summed(2)) refuse_shared();
-    const Shape start = with_extent(what.shape, what.axis, 1);
+    const Shape start = with_extent(what.input_shape, what.scan_axis, 1);
     LinearRecurrenceBackwardArgs args;
     args.dh = axes_of(dh);
-    args.a = repeated(with_rank(a.view, what.shape.rank()), what.shape);
+    args.a = repeated(with_rank(a.view, what.input_shape.rank()), what.input_shape);
     if (made[0] && !summed(0)) {
       if (h) args.h = axes_of(*h);
       if (initial) args.initial = repeated(placed_state(*initial, what), start);
@@ -203,7 +205,7 @@ struct Gradients {
     if (summed(1)) after.push_back(Sum::of_elements(names::kTermSum, g, to[1]));
     if (summed(2)) after.push_back(Sum::of_elements(names::kStateSum, own_initial->view, to[2]));
     for (const Sum& sum : after) sum.check();
-    python::run<LinearRecurrenceBackwardOp>(plan, args, count(what.shape));
+    python::run<LinearRecurrenceBackwardOp>(plan, args, count(what.input_shape));
     if (Explanation::current() != nullptr) return;
     for (const Sum& sum : after) sum.run();
     if (first_step) add(to[0], first_step->view);
@@ -212,12 +214,12 @@ struct Gradients {
   /// da[t] = g[t] * h[t-1], summed: all steps but the first, whose h[t-1] is the initial state. Where `a` is repeated
   /// along the axis, the first step's sum is an array of its own, to be added.
   std::optional<Array> sum_factors(const AnyTensorMut& g, std::vector<Sum>& sums) const {
-    const int axis = what.axis;
-    const std::int64_t n = what.shape[axis];
+    const int axis = what.scan_axis;
+    const std::int64_t n = what.input_shape[axis];
     const std::int64_t later = std::max<std::int64_t>(n - 1, 0);
     const bool along = to[0].shape[axis] != n;  // repeated along the axis
     const AnyTensorMut states = axes_of(*h);
-    const AnyTensorMut weight = with_rank(a.view, what.shape.rank());
+    const AnyTensorMut weight = with_rank(a.view, what.input_shape.rank());
     const auto steps = [&](const AnyTensorMut& view, std::int64_t first, std::int64_t many) {
       return narrowed(view, axis, first, many);
     };
@@ -229,7 +231,7 @@ struct Gradients {
     if (n == 0 || (along && !initial)) return std::nullopt;
     // Without an initial state nothing depends on the first factor: a sum of nothing.
     const AnyTensorMut before =
-        initial ? repeated(placed_state(*initial, what), with_extent(what.shape, axis, 1)) : steps(states, 0, 0);
+        initial ? repeated(placed_state(*initial, what), with_extent(what.input_shape, axis, 1)) : steps(states, 0, 0);
     const AnyTensorMut first_weight = along ? weight : steps(weight, first_at, 1);
     std::optional<Array> own;
     if (along) own = output_array(nb::none(), "g", dh.maker, to[0].shape, what.element);
@@ -266,7 +268,7 @@ nb::object linear_recurrence_backward(nb::handle dh, nb::handle a, nb::handle h,
                 operands[3],
                 {},
                 {}};
-  const Shape& shape = all.what.shape;
+  const Shape& shape = all.what.input_shape;
   placed(all.a, "a", shape);
   if (all.h && all.h->shape() != result) {
     raise(PyExc_ValueError, "h has shape " + text_of(all.h->shape()) + ", but must have " + text_of(result));

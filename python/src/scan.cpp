@@ -1,3 +1,4 @@
+// The running sums, products, extrema and log-sum-exps, forward and backward; a scalar is an axis of one element.
 #include "planck/scan.hpp"
 
 #include "arguments.hpp"

@@ -137,7 +137,7 @@ struct BinaryParamBackwardParts {
   }
 
   static const std::optional<AnyTensorMut>& gradient(const BinaryParamBackwardArgs& a, int g) {
-    return g == kDa ? a.da : g == kDb ? a.db : a.dw;
+    return g == kDa ? a.da : g == kDb ? a.db : a.d_weight;
   }
   static const Shape& gradient_shape(const BinaryParamDescriptor& d, int g) {
     return g == kDa ? a_shape(d) : g == kDb ? b_shape(d) : *d.weight_shape;
@@ -145,17 +145,17 @@ struct BinaryParamBackwardParts {
 
   static Status check(OperandChecks& checks, const BinaryParamDescriptor& d,
                       const BinaryParamBackwardArgs& a) noexcept {
-    if (!a.da && !a.db && !a.dw) return fail(Text::NoOutput, {kPlan, "da, db, dw"});
-    if (a.dw && !d.weight_shape) {
-      return fail(Text::ArgumentUnexpected, {kPlan, "dw", "the descriptor has no weight_shape"});
+    if (!a.da && !a.db && !a.d_weight) return fail(Text::NoOutput, {kPlan, "da, db, d_weight"});
+    if (a.d_weight && !d.weight_shape) {
+      return fail(Text::ArgumentUnexpected, {kPlan, "d_weight", "the descriptor has no weight_shape"});
     }
-    if (a.dw && !a.b) return fail(Text::ArgumentMissing, {kPlan, "b", "dw"});
-    if (a.dw && !a.a && d.kind == BinaryKind::Lerp) return fail(Text::ArgumentMissing, {kPlan, "a", "dw"});
+    if (a.d_weight && !a.b) return fail(Text::ArgumentMissing, {kPlan, "b", "d_weight"});
+    if (a.d_weight && !a.a && d.kind == BinaryKind::Lerp) return fail(Text::ArgumentMissing, {kPlan, "a", "d_weight"});
     PLANCK_TRY(checks.add({"dy", Role::Input, a.dy, d.element, &d.shape}));
     if (a.a) PLANCK_TRY(checks.add({"a", Role::Input, *a.a, d.element, &a_shape(d)}));
     if (a.b) PLANCK_TRY(checks.add({"b", Role::Input, *a.b, d.element, &b_shape(d)}));
     PLANCK_TRY(check_weight(kPlan, checks, d, a.weight));
-    static constexpr std::string_view kNames[] = {"da", "db", "dw"};
+    static constexpr std::string_view kNames[] = {"da", "db", "d_weight"};
     for (const int g : {kDa, kDb, kDw}) {
       if (!gradient(a, g)) continue;
       const Shape& shape = gradient_shape(d, g);

@@ -37,7 +37,8 @@ class Translator {
       note(core::make_error(Text::NullStruct, {plan_, name}));
       return view;
     }
-    view = AnyTensorMut::of(t->data, static_cast<ElementKind>(t->element), shape(name, t->rank, t->shape), t->strides);
+    view = AnyTensorMut::strided(t->data, static_cast<ElementKind>(t->element), shape(name, t->rank, t->shape),
+                                 t->strides);
     view.capacity = t->capacity;
     view.offset = t->offset;
     return view;
@@ -96,8 +97,8 @@ class CallbackExecutor final : public Executor {
  public:
   explicit CallbackExecutor(const planck_stream* stream) noexcept : stream_(stream) {}
   int concurrency() const noexcept override { return stream_->concurrency; }
-  void for_each(std::int64_t count, int max_threads, Piece piece, void* context) noexcept override {
-    stream_->for_each(stream_->executor, count, max_threads, piece, context);
+  void for_each(std::int64_t count, int max_threads, Task task, void* context) noexcept override {
+    stream_->for_each(stream_->executor, count, max_threads, task, context);
   }
 
  private:
@@ -121,7 +122,7 @@ QuantizeDescriptor translate(Translator& t, const planck_quantize_descriptor& d)
           d.q_max,
           static_cast<ElementKind>(d.input_element),
           static_cast<ElementKind>(d.output_element),
-          t.granularity(d.granularity),
+          t.granularity(d.scope),
           static_cast<ScaleForm>(d.scale_form),
           std::nullopt,
           d.trust_qparams != 0};
@@ -131,7 +132,7 @@ DequantizeDescriptor translate(Translator& t, const planck_dequantize_descriptor
   return {t.shape("shape", d.shape),
           static_cast<ElementKind>(d.input_element),
           static_cast<ElementKind>(d.output_element),
-          t.granularity(d.granularity),
+          t.granularity(d.scope),
           std::nullopt,
           d.trust_qparams != 0};
 }
@@ -141,7 +142,7 @@ FakeQuantizeDescriptor translate(Translator& t, const planck_fake_quantize_descr
           d.q_min,
           d.q_max,
           static_cast<ElementKind>(d.input_element),
-          t.granularity(d.granularity),
+          t.granularity(d.scope),
           static_cast<ScaleForm>(d.scale_form),
           std::nullopt,
           d.trust_qparams != 0,
@@ -199,8 +200,8 @@ DynamicRangeQuantizeDescriptor translate(Translator& t, const planck_dynamic_ran
 }
 
 DynamicRangeQuantizeArgs translate(Translator& t, const planck_dynamic_range_quantize_args& a) noexcept {
-  return {t.tensor("input", a.input), t.tensor("scale", a.scale), t.optional_tensor("output", a.output),
-          t.optional_tensor("zero_point", a.zero_point), t.optional_tensor("row_sum", a.row_sum)};
+  return {t.tensor("input", a.input), t.tensor("scale_out", a.scale_out), t.optional_tensor("output", a.output),
+          t.optional_tensor("zero_point_out", a.zero_point_out), t.optional_tensor("row_sum", a.row_sum)};
 }
 
 ScanDescriptor translate(Translator& t, const planck_scan_descriptor& d) noexcept {
@@ -225,7 +226,8 @@ ScanBackwardArgs translate(Translator& t, const planck_scan_backward_args& a) no
 }
 
 LinearRecurrenceDescriptor translate(Translator& t, const planck_linear_recurrence_descriptor& d) noexcept {
-  return {t.shape("shape", d.shape), d.axis, d.reverse != 0, static_cast<ElementKind>(d.element), false};
+  return {t.shape("input_shape", d.input_shape), d.scan_axis, d.reverse != 0, static_cast<ElementKind>(d.element),
+          false};
 }
 
 LinearRecurrenceArgs translate(Translator& t, const planck_linear_recurrence_args& a) noexcept {
@@ -262,17 +264,20 @@ BinaryParamArgs translate(Translator& t, const planck_binary_param_args& a) noex
 }
 
 BinaryParamBackwardArgs translate(Translator& t, const planck_binary_param_backward_args& a) noexcept {
-  return {t.tensor("dy", a.dy),          t.optional_tensor("a", a.a),
-          t.optional_tensor("b", a.b),   t.optional_tensor("weight", a.weight),
-          t.optional_tensor("da", a.da), t.optional_tensor("db", a.db),
-          t.optional_tensor("dw", a.dw)};
+  return {t.tensor("dy", a.dy),
+          t.optional_tensor("a", a.a),
+          t.optional_tensor("b", a.b),
+          t.optional_tensor("weight", a.weight),
+          t.optional_tensor("da", a.da),
+          t.optional_tensor("db", a.db),
+          t.optional_tensor("d_weight", a.d_weight)};
 }
 
 /// The kind of the scales.
 template <class Args>
 std::optional<ElementKind> scale_element_of(const Args& args) noexcept {
-  if constexpr (requires { args.scale.element; }) {
-    return args.scale.element;
+  if constexpr (requires { args.scale_out.element; }) {
+    return args.scale_out.element;
   } else {
     if (args.scale.tensor() != nullptr) return args.scale.tensor()->element;
     if constexpr (requires { args.d_scale; }) {

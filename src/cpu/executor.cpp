@@ -1,4 +1,4 @@
-// The default executor: oneTBB's workers pull pieces off a shared counter, and the caller pulls with them, so
+// The default executor: oneTBB's workers pull tasks off a shared counter, and the caller pulls with them, so
 // an operation ends even if no worker ever comes.
 #include <pthread.h>
 #include <tbb/blocked_range.h>
@@ -31,10 +31,10 @@ class TbbExecutor final : public Executor {
     return pool_lost.load(std::memory_order_relaxed) ? 1 : std::max(1, tbb::this_task_arena::max_concurrency());
   }
 
-  void for_each(std::int64_t count, int max_threads, Piece piece, void* context) noexcept override {
+  void for_each(std::int64_t count, int max_threads, Task task, void* context) noexcept override {
     std::atomic<std::int64_t> next{0};
     const auto pull = [&]() noexcept {
-      for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) piece(context, i);
+      for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) task(context, i);
     };
     const auto helpers = static_cast<int>(std::min<std::int64_t>(count, max_threads));
     if (helpers > 1 && concurrency() > 1) {

@@ -1,4 +1,4 @@
-// Running the pieces of one operation on a stream: inline when small, otherwise through its executor. The
+// Running the tasks of one operation on a stream: inline when small, otherwise through its executor. The
 // caller has set the floating-point environment (numerics/fp_env.hpp) for its own thread; workers set theirs.
 #pragma once
 
@@ -12,12 +12,12 @@ namespace planck::cpu {
 
 /// Less than this many bytes is done by the calling thread: waking a worker costs about 5 µs.
 inline constexpr std::int64_t kInlineBytes = 128 << 10;
-/// About what one piece should touch: fits the second-level cache.
-inline constexpr std::int64_t kPieceBytes = 256 << 10;
+/// About what one task should touch: fits the second-level cache.
+inline constexpr std::int64_t kTaskBytes = 256 << 10;
 
 /// Small operations are cut finer, so that the calling thread can go on until a worker comes, but no finer than this.
-inline constexpr std::int64_t kLeastPieceBytes = 128 << 10;
-inline constexpr std::int64_t kPiecesPerThread = 4;
+inline constexpr std::int64_t kLeastTaskBytes = 128 << 10;
+inline constexpr std::int64_t kTasksPerThread = 4;
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -30,19 +30,19 @@ void for_each_range(const Stream& stream, std::int64_t units, std::int64_t unit_
   struct Context {
     const Body& body;
     std::int64_t units;
-    std::int64_t pieces;
+    std::int64_t tasks;
   };
-  const std::int64_t finer = std::min(kPiecesPerThread * threads, bytes / kLeastPieceBytes);
-  const auto wanted = std::max<std::int64_t>({threads, finer, bytes / kPieceBytes});
+  const std::int64_t finer = std::min(kTasksPerThread * threads, bytes / kLeastTaskBytes);
+  const auto wanted = std::max<std::int64_t>({threads, finer, bytes / kTaskBytes});
   Context context{body, units, std::min(units, wanted)};
   stream.executor().for_each(
-      context.pieces, threads,
+      context.tasks, threads,
       [](void* opaque, std::int64_t i) noexcept {
         const numerics::FpEnvironmentGuard guard;
         const auto& c = *static_cast<const Context*>(opaque);
-        // i * units can leave 64 bits for 2^40 units in 2^24 pieces, so divide first.
-        const std::int64_t share = c.units / c.pieces;
-        const std::int64_t longer = c.units % c.pieces;
+        // i * units can leave 64 bits for 2^40 units in 2^24 tasks, so divide first.
+        const std::int64_t share = c.units / c.tasks;
+        const std::int64_t longer = c.units % c.tasks;
         const std::int64_t begin = i * share + std::min(i, longer);
         c.body(begin, begin + share + (i < longer ? 1 : 0));
       },

@@ -75,16 +75,16 @@ struct DynamicRangeQuantizeParts {
     if (d.qparams_only && a.row_sum) {
       return fail(Text::ArgumentUnexpected, {kPlan, "row_sum", "the descriptor says qparams_only"});
     }
-    if (d.mode == DynamicRangeMode::Asymmetric && !a.zero_point) {
-      return fail(Text::ArgumentMissing, {kPlan, "zero_point", "Asymmetric"});
+    if (d.mode == DynamicRangeMode::Asymmetric && !a.zero_point_out) {
+      return fail(Text::ArgumentMissing, {kPlan, "zero_point_out", "Asymmetric"});
     }
     const Shape segments = qparams_shape(d.shape, d.scope);
     if (a.row_sum) PLANCK_TRY(check_row_sum(d, segments));
     PLANCK_TRY(checks.add({"input", Role::Input, a.input, d.input_element, &d.shape}));
-    PLANCK_TRY(checks.add({"scale", Role::SummedOutput, a.scale, scale_element(d), &segments}));
+    PLANCK_TRY(checks.add({"scale_out", Role::SummedOutput, a.scale_out, scale_element(d), &segments}));
     if (a.output) PLANCK_TRY(checks.add({"output", Role::SummedOutput, *a.output, d.output_element, &d.shape}));
-    if (a.zero_point) {
-      PLANCK_TRY(checks.add({"zero_point", Role::SummedOutput, *a.zero_point, ElementKind::S32, &segments}));
+    if (a.zero_point_out) {
+      PLANCK_TRY(checks.add({"zero_point_out", Role::SummedOutput, *a.zero_point_out, ElementKind::S32, &segments}));
     }
     if (a.row_sum) PLANCK_TRY(checks.add({"row_sum", Role::SummedOutput, *a.row_sum, ElementKind::S32, &segments}));
     return checks.check_overlaps();
@@ -126,8 +126,8 @@ struct DynamicRangeQuantizeParts {
 
   static Status run(const backend::Run& run, const Descriptor& d, const Args& a) noexcept {
     const auto wanted = [](const std::optional<AnyTensorMut>& view) { return view ? &*view : nullptr; };
-    quantize::DynamicRangeJob job = job_of(d, a.input, a.scale);
-    job.zero_point = wanted(a.zero_point);
+    quantize::DynamicRangeJob job = job_of(d, a.input, a.scale_out);
+    job.zero_point = wanted(a.zero_point_out);
     job.output = wanted(a.output);
     job.row_sum = wanted(a.row_sum);
     return run.choice.backend->dynamic_range.run(run, job);

@@ -226,7 +226,7 @@ struct FamilyParts {
   using Descriptor = typename Op::Descriptor;
   using Args = typename Op::Args;
 
-  static std::string_view name(const Descriptor& d) { return quantize::plan_name(formula, d.granularity.index()); }
+  static std::string_view name(const Descriptor& d) { return quantize::plan_name(formula, d.scope.index()); }
 
   static Result<PlanChoice> select(const Stream& stream, const Descriptor& d, const PlanPreference& preference,
                                    std::span<const ElementKind> expected) noexcept {

@@ -36,7 +36,7 @@ struct QuantizeSpec {
 inline QuantizeSpec spec_of(Formula formula, const QuantizeDescriptor& d) {
   return {formula,
           d.shape,
-          d.granularity,
+          d.scope,
           d.input_element,
           d.output_element,
           "input_element",
@@ -51,7 +51,7 @@ inline QuantizeSpec spec_of(Formula formula, const QuantizeDescriptor& d) {
 inline QuantizeSpec spec_of(Formula formula, const DequantizeDescriptor& d) {
   return {formula,
           d.shape,
-          d.granularity,
+          d.scope,
           d.output_element,
           d.input_element,
           "output_element",
@@ -66,7 +66,7 @@ inline QuantizeSpec spec_of(Formula formula, const DequantizeDescriptor& d) {
 inline QuantizeSpec spec_of(Formula formula, const FakeQuantizeDescriptor& d) {
   return {formula,
           d.shape,
-          d.granularity,
+          d.scope,
           d.input_element,
           ElementKind::S8,
           "input_element",

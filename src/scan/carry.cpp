@@ -112,7 +112,7 @@ Status check_carry(std::string_view plan, const core::StridedLoop& carries, int 
     flaw = flaw_of(words, key, length);
     if (++lane == 0) before = words[kCarryBefore];
     if (!flaw && words[kCarryBefore] != before)
-      flaw = Flaw{kCarryBefore, "lanes advance together, and lane 0 has another number"};
+      flaw = Flaw{kCarryBefore, "rows advance together, and row 0 has another number"};
   });
   if (flaw) return fail(Text::BadCarryAt, {plan, flaw->word, lane, words[flaw->word], flaw->reason});
   const bool narrow = key.indices == ElementKind::S32;

@@ -41,8 +41,8 @@ inline ScanProblem problem_of(const ScanDescriptor& d) {
 }
 inline ScanProblem problem_of(const LinearRecurrenceDescriptor& d) {
   return {{.kind = ScanKind::LinearRecurrence, .element = d.element, .initial = d.initial},
-          d.shape,
-          front_axis(d.axis, d.shape),
+          d.input_shape,
+          front_axis(d.scan_axis, d.input_shape),
           d.reverse};
 }
 

@@ -24,8 +24,8 @@ struct LinearRecurrenceParts {
 
   static Status check_descriptor(std::string_view plan, const LinearRecurrenceDescriptor& d) noexcept {
     if (!is_float(d.element)) return fail(Text::ElementUnsupported, {plan, "element", printable(d.element)});
-    PLANCK_TRY(core::check_shape(plan, "shape", d.shape));
-    return scan::check_axis(plan, "axis", d.axis, d.shape);
+    PLANCK_TRY(core::check_shape(plan, "input_shape", d.input_shape));
+    return scan::check_axis(plan, "scan_axis", d.scan_axis, d.input_shape);
   }
 
   static Result<PlanChoice> select(const Stream& stream, const LinearRecurrenceDescriptor& d,
@@ -36,7 +36,7 @@ struct LinearRecurrenceParts {
   }
 
   static Shape initial_shape(const LinearRecurrenceDescriptor& d) {
-    return scan::with_extent(d.shape, problem_of(d).axis, 1);
+    return scan::with_extent(d.input_shape, problem_of(d).axis, 1);
   }
 
   static Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d,
@@ -52,11 +52,11 @@ struct LinearRecurrenceParts {
     }
     const ScanProblem p = problem_of(d);
     PLANCK_TRY(scan::check_piece(kPlan, p, a.carry_in.has_value(), a.carry_out.has_value()));
-    PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.shape}));
-    PLANCK_TRY(checks.add({"b", Role::Input, a.b, d.element, &d.shape}));
+    PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.input_shape}));
+    PLANCK_TRY(checks.add({"b", Role::Input, a.b, d.element, &d.input_shape}));
     const Shape segment = initial_shape(d);
     if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &segment}));
-    PLANCK_TRY(checks.add({"h", Role::Output, a.h, d.element, &d.shape}));
+    PLANCK_TRY(checks.add({"h", Role::Output, a.h, d.element, &d.input_shape}));
     PLANCK_TRY(scan::add_carries(checks, kPlan, p, a));
     return checks.check_overlaps();
   }
@@ -69,7 +69,7 @@ struct LinearRecurrenceParts {
                     const LinearRecurrenceArgs& a) noexcept {
     const ScanProblem p = problem_of(d);
     const std::optional<StridedLoop> carries = scan::carries_of(p, a);
-    StridedLoop loop(d.shape);
+    StridedLoop loop(d.input_shape);
     loop.add(a.a);
     loop.add(a.b);
     loop.add(a.h);
@@ -103,19 +103,19 @@ struct LinearRecurrenceBackwardParts {
                   {kPlan, a.initial ? "initial" : "d_initial", "the descriptor does not say initial"});
     }
     const Shape start = LinearRecurrenceParts::initial_shape(d);
-    PLANCK_TRY(checks.add({"dh", Role::Input, a.dh, d.element, &d.shape}));
-    PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.shape}));
-    if (a.h) PLANCK_TRY(checks.add({"h", Role::Input, *a.h, d.element, &d.shape}));
+    PLANCK_TRY(checks.add({"dh", Role::Input, a.dh, d.element, &d.input_shape}));
+    PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.input_shape}));
+    if (a.h) PLANCK_TRY(checks.add({"h", Role::Input, *a.h, d.element, &d.input_shape}));
     if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &start}));
-    if (a.da) PLANCK_TRY(checks.add({"da", Role::Output, *a.da, d.element, &d.shape}));
-    if (a.db) PLANCK_TRY(checks.add({"db", Role::Output, *a.db, d.element, &d.shape}));
+    if (a.da) PLANCK_TRY(checks.add({"da", Role::Output, *a.da, d.element, &d.input_shape}));
+    if (a.db) PLANCK_TRY(checks.add({"db", Role::Output, *a.db, d.element, &d.input_shape}));
     if (a.d_initial) PLANCK_TRY(checks.add({"d_initial", Role::SummedOutput, *a.d_initial, d.element, &start}));
     return checks.check_overlaps();
   }
 
   static Status run(const backend::Run& run, const LinearRecurrenceDescriptor& d,
                     const LinearRecurrenceBackwardArgs& a) noexcept {
-    StridedLoop loop(d.shape);
+    StridedLoop loop(d.input_shape);
     loop.add(a.dh);
     loop.add(a.a);
     scan::add_or_absent(loop, a.da ? a.h : std::nullopt, d.element);

@@ -339,7 +339,7 @@ TEST(PlanContract, SkusNameTheKernelAndDifferForwardAndBackward) {
   names.insert(to_string(DequantizePerTensorBackwardPlan<>::select(Stream::cpu(), codes, p)->sku()));
   QuantizeDescriptor groups;
   groups.shape = {8, 8};
-  groups.granularity = PerGroup{1, 4};
+  groups.scope = PerGroup{1, 4};
   names.insert(to_string(QuantizePlan<>::select(Stream::cpu(), groups, p)->sku()));
   names.insert(to_string(QuantizeBackwardPlan<>::select(Stream::cpu(), groups, p)->sku()));
   names.insert(to_string(BinaryParamPlan<>::select(Stream::cpu(), lerp, p)->sku()));

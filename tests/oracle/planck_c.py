@@ -56,17 +56,17 @@ def per_group(axis, group_size):
 
 class QuantizeDescriptor(ctypes.Structure):
     _fields_ = [("shape", Shape), ("q_min", _i64), ("q_max", _i64), ("input_element", _i32),
-                ("output_element", _i32), ("granularity", Granularity), ("scale_form", _i32), ("trust_qparams", _i32)]
+                ("output_element", _i32), ("scope", Granularity), ("scale_form", _i32), ("trust_qparams", _i32)]
 
 
 class DequantizeDescriptor(ctypes.Structure):
-    _fields_ = [("shape", Shape), ("input_element", _i32), ("output_element", _i32), ("granularity", Granularity),
+    _fields_ = [("shape", Shape), ("input_element", _i32), ("output_element", _i32), ("scope", Granularity),
                 ("trust_qparams", _i32)]
 
 
 class FakeQuantizeDescriptor(ctypes.Structure):
     _fields_ = [("shape", Shape), ("q_min", _i64), ("q_max", _i64), ("input_element", _i32),
-                ("granularity", Granularity), ("scale_form", _i32), ("trust_qparams", _i32), ("learnable", _i32)]
+                ("scope", Granularity), ("scale_form", _i32), ("trust_qparams", _i32), ("learnable", _i32)]
 
 
 _QPARAMS = [("scale", _f64), ("zero_point", _i64), ("scale_tensor", _tensor_p), ("zero_point_tensor", _tensor_p)]
@@ -105,7 +105,7 @@ class ScanBackwardArgs(ctypes.Structure):
 
 
 class LinearRecurrenceDescriptor(ctypes.Structure):
-    _fields_ = [("shape", Shape), ("axis", _i32), ("reverse", _i32), ("element", _i32)]
+    _fields_ = [("input_shape", Shape), ("scan_axis", _i32), ("reverse", _i32), ("element", _i32)]
 
 
 class LinearRecurrenceArgs(ctypes.Structure):
@@ -126,7 +126,7 @@ class BinaryParamArgs(ctypes.Structure):
 
 
 class BinaryParamBackwardArgs(ctypes.Structure):
-    _fields_ = [(name, _tensor_p) for name in ("dy", "a", "b", "weight", "da", "db", "dw")]
+    _fields_ = [(name, _tensor_p) for name in ("dy", "a", "b", "weight", "da", "db", "d_weight")]
 
 
 class PlanckError(RuntimeError):

@@ -29,7 +29,7 @@ class Descriptor(ctypes.Structure):
 
 
 class Args(ctypes.Structure):
-    _fields_ = [(name, _tensor_p) for name in ("input", "scale", "output", "zero_point", "row_sum")]
+    _fields_ = [(name, _tensor_p) for name in ("input", "scale_out", "output", "zero_point_out", "row_sum")]
 
 
 def pointer(x):

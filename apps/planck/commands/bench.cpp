@@ -92,7 +92,7 @@ class Bench {
     range.shape = shape;
     DynamicRangeQuantizeArgs range_args;
     range_args.input = matrix(x_);
-    range_args.scale = view(scales_, {rows_});
+    range_args.scale_out = view(scales_, {rows_});
     range_args.output = matrix(codes_);
     add<DynamicRangeQuantizePlan<>>("quantize, ranges found, f32", n * 5, range, range_args);
     DynamicRangeQuantizeDescriptor half_range = range;

@@ -132,15 +132,15 @@ QuantizedSums Quantizer::measure(const Piece& piece, Scratch& scratch) const {
   back.shape = piece.shape;
   back.input_element = settings_.codes;
   back.output_element = element;
-  back.granularity = piece.granularity;
+  back.scope = piece.granularity;
   back.scale_element = element;
   back.trust_qparams = true;
   DequantizeArgs args;
-  args.input = AnyTensorRef::of(piece.codes, settings_.codes, piece.shape);
-  args.scale = ScaleArg(AnyTensorRef::of(piece.scales, element, piece.scale_shape));
+  args.input = AnyTensorRef::contiguous(piece.codes, settings_.codes, piece.shape);
+  args.scale = ScaleArg(AnyTensorRef::contiguous(piece.scales, element, piece.scale_shape));
   if (!settings_.symmetric)
-    args.zero_point = ZeroPointArg(AnyTensorRef::of(piece.zero_points, ElementKind::S32, piece.scale_shape));
-  args.output = AnyTensorMut::of(restored, element, piece.shape);
+    args.zero_point = ZeroPointArg(AnyTensorRef::contiguous(piece.zero_points, ElementKind::S32, piece.scale_shape));
+  args.output = AnyTensorMut::contiguous(restored, element, piece.shape);
   run_plan<DequantizePlan<>>(back, args, scratch);
 
   QuantizedSums sums;
@@ -219,10 +219,11 @@ QuantizedSums Quantizer::whole_segments(const QuantizeJob& job, const Segments& 
   what.output_element = settings_.codes;
   what.scale_element = piece.element;
   DynamicRangeQuantizeArgs args;
-  args.input = AnyTensorRef::of(piece.input, piece.element, piece.shape);
-  args.scale = AnyTensorMut::of(piece.scales, piece.element, piece.scale_shape);
-  args.output = AnyTensorMut::of(piece.codes, settings_.codes, piece.shape);
-  if (!settings_.symmetric) args.zero_point = AnyTensorMut::of(piece.zero_points, ElementKind::S32, piece.scale_shape);
+  args.input = AnyTensorRef::contiguous(piece.input, piece.element, piece.shape);
+  args.scale_out = AnyTensorMut::contiguous(piece.scales, piece.element, piece.scale_shape);
+  args.output = AnyTensorMut::contiguous(piece.codes, settings_.codes, piece.shape);
+  if (!settings_.symmetric)
+    args.zero_point_out = AnyTensorMut::contiguous(piece.zero_points, ElementKind::S32, piece.scale_shape);
   run_plan<DynamicRangeQuantizePlan<>>(what, args, scratch);
   write(job, piece);
   advance_(bytes);
@@ -304,9 +305,10 @@ QuantizedSums Quantizer::long_segment(const QuantizeJob& job, const Segments& se
   range.scale_element = element;
   range.qparams_only = true;
   DynamicRangeQuantizeArgs range_args;
-  range_args.input = AnyTensorRef::of(bounds.data(), element, {2, inner});
-  range_args.scale = AnyTensorMut::of(scales.data(), element, {inner});
-  if (!settings_.symmetric) range_args.zero_point = AnyTensorMut::of(zero_points.data(), ElementKind::S32, {inner});
+  range_args.input = AnyTensorRef::contiguous(bounds.data(), element, {2, inner});
+  range_args.scale_out = AnyTensorMut::contiguous(scales.data(), element, {inner});
+  if (!settings_.symmetric)
+    range_args.zero_point_out = AnyTensorMut::contiguous(zero_points.data(), ElementKind::S32, {inner});
   run_plan<DynamicRangeQuantizePlan<>>(range, range_args, scratch_[0]);
 
   std::vector<QuantizedSums> sums(static_cast<std::size_t>(pieces));
@@ -337,14 +339,14 @@ QuantizedSums Quantizer::long_segment(const QuantizeJob& job, const Segments& se
     what.q_max = settings_.q_max();
     what.input_element = element;
     what.output_element = settings_.codes;
-    what.granularity = piece.granularity;
+    what.scope = piece.granularity;
     what.scale_element = element;
     QuantizeArgs args;
-    args.input = AnyTensorRef::of(piece.input, element, piece.shape);
-    args.scale = ScaleArg(AnyTensorRef::of(piece.scales, element, piece.scale_shape));
+    args.input = AnyTensorRef::contiguous(piece.input, element, piece.shape);
+    args.scale = ScaleArg(AnyTensorRef::contiguous(piece.scales, element, piece.scale_shape));
     if (!settings_.symmetric)
-      args.zero_point = ZeroPointArg(AnyTensorRef::of(piece.zero_points, ElementKind::S32, piece.scale_shape));
-    args.output = AnyTensorMut::of(piece.codes, settings_.codes, piece.shape);
+      args.zero_point = ZeroPointArg(AnyTensorRef::contiguous(piece.zero_points, ElementKind::S32, piece.scale_shape));
+    args.output = AnyTensorMut::contiguous(piece.codes, settings_.codes, piece.shape);
     run_plan<QuantizePlan<>>(what, args, scratch);
     write(job, piece);
     sums[static_cast<std::size_t>(p)] = measure(piece, scratch);

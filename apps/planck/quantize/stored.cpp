@@ -174,7 +174,7 @@ void StoredTensor::restore(std::int64_t first, std::int64_t rows_now, std::int64
   what.shape = {rows_now, columns_now};
   what.input_element = *tensor->dtype.kind;
   what.output_element = kind;
-  what.granularity = PerGroup{1, width};
+  what.scope = PerGroup{1, width};
   what.scale_element = kind;
   // Rows that share their scales see them through a stride of 0.
   const auto shared = [&](const void* data, ElementKind element) {

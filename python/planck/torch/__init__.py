@@ -1,6 +1,7 @@
 """Planck for PyTorch: the same operations with torch's names, gradients, `torch.compile` and modules.
 
-Functions take CPU tensors. Each is registered as `torch.ops.planck.*` with a fake and gradients.
+Functions take tensors on the CPU and, if the package was built with CUDA, on a CUDA device. Each is registered as
+`torch.ops.planck.*` with a fake and gradients.
 
 >>> import torch, planck.torch
 >>> planck.torch.cumsum(torch.ones(3), 0)

@@ -191,8 +191,8 @@ void run_passes(const Stream& stream, const DynamicKernels& kernels, const Dynam
   std::fill_n(lo, count, Range<C>{}.lo);
   std::fill_n(hi, count, Range<C>{}.hi);
   space.for_each_part([&](core::StridedLoop& loop, int part) {
-    space.add_qparams(loop, part, AnyTensorMut::of(lo, element_of<C>, segments));
-    space.add_qparams(loop, part, AnyTensorMut::of(hi, element_of<C>, segments));
+    space.add_qparams(loop, part, AnyTensorMut::contiguous(lo, element_of<C>, segments));
+    space.add_qparams(loop, part, AnyTensorMut::contiguous(hi, element_of<C>, segments));
     space.add(loop, part, job.input);
     gather(stream, loop, [&] { return RangeGatherer<T>(kernels, job.rule); });
   });

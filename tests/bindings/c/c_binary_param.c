@@ -162,21 +162,21 @@ void test_binary_param(void) {
   test_summed_weight_gradient();
 }
 
-/* An executor that does everything itself, last piece first, and remembers what it was asked. */
+/* An executor that does everything itself, last task first, and remembers what it was asked. */
 struct Journal {
   int64_t calls;
-  int64_t pieces;
+  int64_t tasks;
   int32_t max_threads;
 };
 
 static void backwards_for_each(void* executor, int64_t count, int32_t max_threads,
-                               void (*piece)(void* context, int64_t index), void* context) {
+                               void (*task)(void* context, int64_t index), void* context) {
   struct Journal* journal = executor;
   int64_t i;
   ++journal->calls;
-  journal->pieces += count;
+  journal->tasks += count;
   if (max_threads > journal->max_threads) journal->max_threads = max_threads;
-  for (i = count - 1; i >= 0; --i) piece(context, i);
+  for (i = count - 1; i >= 0; --i) task(context, i);
 }
 
 static void test_executor(void) {
@@ -201,7 +201,7 @@ static void test_executor(void) {
   }
   CHECK_OK(planck_fake_quantize_run(&d, &a, NULL, 0, &stream));
   CHECK(journal.calls > 0);
-  CHECK(journal.pieces > 1);
+  CHECK(journal.tasks > 1);
   CHECK(journal.max_threads == 3); /* the limit, which is below the executor's 8 */
   for (i = 0; i < kCount; ++i) {
     const int k = i % 101 - 50;

@@ -187,7 +187,7 @@ static void test_needed_and_got(void) {
   const planck_tensor x_view = packed(x, PLANCK_F32, 2, shape, 32000), w_view = packed(w, PLANCK_F32, 1, columns, 8);
   const planck_tensor dw_view = packed(dw, PLANCK_F32, 1, columns, 8);
   const planck_binary_param_backward_args a = {
-      .dy = &x_view, .a = &x_view, .b = &x_view, .weight = &w_view, .dw = &dw_view};
+      .dy = &x_view, .a = &x_view, .b = &x_view, .weight = &w_view, .d_weight = &dw_view};
   unsigned char memory[16];
   size_t bytes = 0;
   struct Good g;
@@ -237,14 +237,16 @@ static void test_binary_errors(void) {
   CHECK_STATUS(PLANCK_UNSUPPORTED, "a_shape,rank 9", planck_binary_param_run(&d, &a, NULL, 0, NULL));
   d.a_shape = NULL;
 
-  back.dw = &g.out;
+  back.d_weight = &g.out;
   back.da = NULL;
-  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "dw is present", planck_binary_param_backward_run(&d, &back, NULL, 0, NULL));
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "d_weight is present",
+               planck_binary_param_backward_run(&d, &back, NULL, 0, NULL));
   d.weight_shape = &full;
   back.weight = &g.in;
   back.a = &g.in;
-  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "b is absent,dw", planck_binary_param_backward_run(&d, &back, NULL, 0, NULL));
-  back.dw = NULL;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "b is absent,d_weight",
+               planck_binary_param_backward_run(&d, &back, NULL, 0, NULL));
+  back.d_weight = NULL;
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "every output is absent (da",
                planck_binary_param_backward_run(&d, &back, NULL, 0, NULL));
   CHECK(g.y[0] == 77.0F);
@@ -303,7 +305,7 @@ void test_null_pointers(void) {
   planck_quantize_descriptor quantize = {
       .shape = {1, NULL}, .q_max = 7, .input_element = PLANCK_F32, .output_element = PLANCK_U8};
   planck_scan_descriptor scan = {.kind = PLANCK_CUMSUM, .input_shape = {1, NULL}, .element = PLANCK_F32};
-  planck_linear_recurrence_descriptor recurrence = {.shape = {1, NULL}, .element = PLANCK_F32};
+  planck_linear_recurrence_descriptor recurrence = {.input_shape = {1, NULL}, .element = PLANCK_F32};
   planck_binary_param_descriptor binary = {PLANCK_LERP, {1, NULL}, PLANCK_F32, 0.5, NULL, NULL, NULL};
   size_t bytes;
   struct Good g;
@@ -311,7 +313,9 @@ void test_null_pointers(void) {
   /* Null extents of a rank that needs some. */
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "shape,null", planck_fake_quantize_workspace_size(&fake, NULL, &bytes));
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "input_shape,null", planck_scan_workspace_size(&scan, NULL, &bytes));
-  scan.input_shape.extents = recurrence.shape.extents = kShape;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,input_shape,null",
+               planck_linear_recurrence_workspace_size(&recurrence, NULL, &bytes));
+  scan.input_shape.extents = recurrence.input_shape.extents = kShape;
   fake.shape.extents = quantize.shape.extents = dequantize.shape.extents = binary.shape.extents = kShape;
 
   CHECK_NULLS(fake_quantize, "FakeQuantizePlan", &fake, "input");

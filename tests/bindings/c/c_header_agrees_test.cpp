@@ -54,7 +54,7 @@ static_assert(same(PLANCK_LERP, BinaryKind::Lerp));
 static_assert(same(PLANCK_ADD_SCALED, BinaryKind::AddScaled));
 static_assert(same(PLANCK_CPU, Device::Cpu));
 static_assert(same(PLANCK_CUDA, Device::Cuda));
-static_assert(PLANCK_CAPACITY_UNKNOWN == planck::kUnknownCapacity);
+static_assert(PLANCK_UNKNOWN_CAPACITY == planck::kUnknownCapacity);
 static_assert(PLANCK_SCAN_CARRY_WORDS == planck::kScanCarryWords);
 
 }  // namespace

@@ -150,7 +150,7 @@ static void test_strided_views(void) {
   for (i = 0; i < 12; ++i) y[i] = 9.0F;
   in.data = x + 1;
   in.offset = 0;
-  in.capacity = PLANCK_CAPACITY_UNKNOWN;
+  in.capacity = PLANCK_UNKNOWN_CAPACITY;
   CHECK_OK(planck_fake_quantize_run(&d, &a, NULL, 0, NULL));
   CHECK_ARRAY(expected, y);
   in.capacity = 5; /* now the length is known, and element -1 lies outside */

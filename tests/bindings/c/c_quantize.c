@@ -63,7 +63,7 @@ static void test_quantize_per_channel(void) {
                                   .q_max = 255,
                                   .input_element = PLANCK_F32,
                                   .output_element = PLANCK_U8,
-                                  .granularity = {.kind = PLANCK_PER_CHANNEL, .axis = 1}};
+                                  .scope = {.kind = PLANCK_PER_CHANNEL, .axis = 1}};
   planck_quantize_args a = {.input = &in, .scale_tensor = &scale, .zero_point_tensor = &zero_point, .output = &out};
   planck_quantize_backward_args back = {
       .input = &in, .scale_tensor = &scale, .zero_point_tensor = &zero_point, .d_output = &d_out, .d_input = &d_in};
@@ -71,7 +71,7 @@ static void test_quantize_per_channel(void) {
   CHECK_OK(planck_quantize_run(&d, &a, NULL, 0, NULL));
   CHECK_ARRAY(expected, q);
   memset(q, 9, sizeof q);
-  d.granularity.axis = -1;
+  d.scope.axis = -1;
   CHECK_OK(planck_quantize_run(&d, &a, NULL, 0, NULL));
   CHECK_ARRAY(expected, q);
   CHECK_OK(planck_quantize_backward_run(&d, &back, NULL, 0, NULL));
@@ -97,7 +97,7 @@ static void test_dequantize_per_group(void) {
   planck_dequantize_descriptor d = {.shape = shape_of(2, shape),
                                     .input_element = PLANCK_S8,
                                     .output_element = PLANCK_F64,
-                                    .granularity = {.kind = PLANCK_PER_GROUP, .axis = 1, .group_size = 2}};
+                                    .scope = {.kind = PLANCK_PER_GROUP, .axis = 1, .group_size = 2}};
   /* The scales are a tensor, the zero point one number for all. */
   planck_dequantize_args a = {.input = &in, .scale_tensor = &scale, .zero_point = 1, .output = &out};
   planck_dequantize_backward_args back = {.scale_tensor = &scale, .d_output = &d_out, .d_input = &d_in};
@@ -125,7 +125,7 @@ static void test_fake_quantize_per_token_with_bf16_scales(void) {
                                        .q_min = -8,
                                        .q_max = 7,
                                        .input_element = PLANCK_BF16,
-                                       .granularity = {.kind = PLANCK_PER_TOKEN}};
+                                       .scope = {.kind = PLANCK_PER_TOKEN}};
   planck_fake_quantize_args a = {.input = &in, .scale_tensor = &scale, .output = &out};
   CHECK_OK(planck_fake_quantize_run(&d, &a, NULL, 0, NULL));
   CHECK_ARRAY(expected, y);
@@ -159,7 +159,7 @@ static void test_learnable(void) {
                                        .q_min = -8,
                                        .q_max = 7,
                                        .input_element = PLANCK_F32,
-                                       .granularity = {.kind = PLANCK_PER_CHANNEL, .axis = 0},
+                                       .scope = {.kind = PLANCK_PER_CHANNEL, .axis = 0},
                                        .learnable = 1};
   planck_fake_quantize_backward_args a = {.input = &in,
                                           .scale_tensor = &scale,
@@ -229,25 +229,25 @@ static void test_granularity_errors(void) {
                                   .q_max = 127,
                                   .input_element = PLANCK_F32,
                                   .output_element = PLANCK_S8,
-                                  .granularity = {.kind = PLANCK_PER_CHANNEL, .axis = 1}};
+                                  .scope = {.kind = PLANCK_PER_CHANNEL, .axis = 1}};
   planck_quantize_args a = {.input = &in, .scale_tensor = &scale, .zero_point_tensor = &zero_point, .output = &out};
   size_t bytes = 5;
 
   CHECK_OK(planck_quantize_can_implement(&d, &a, NULL));
-  d.granularity.kind = 9;
-  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "QuantizePlan,granularity.kind = 9", planck_quantize_run(&d, &a, NULL, 0, NULL));
-  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "granularity.kind = 9", planck_quantize_workspace_size(&d, NULL, &bytes));
+  d.scope.kind = 9;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "QuantizePlan,scope.kind = 9", planck_quantize_run(&d, &a, NULL, 0, NULL));
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "scope.kind = 9", planck_quantize_workspace_size(&d, NULL, &bytes));
   CHECK(bytes == 5);
-  d.granularity.kind = PLANCK_PER_GROUP; /* with a group_size of 0 */
+  d.scope.kind = PLANCK_PER_GROUP; /* with a group_size of 0 */
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "QuantizePerGroupPlan,group_size = 0",
                planck_quantize_run(&d, &a, NULL, 0, NULL));
-  d.granularity.kind = PLANCK_PER_CHANNEL;
-  d.granularity.axis = 2;
+  d.scope.kind = PLANCK_PER_CHANNEL;
+  d.scope.axis = 2;
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "QuantizePerChannelPlan,axis = 2,[2, 3]",
                planck_quantize_run(&d, &a, NULL, 0, NULL));
-  d.granularity.axis = -3;
+  d.scope.axis = -3;
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "axis = -3", planck_quantize_run(&d, &a, NULL, 0, NULL));
-  d.granularity.axis = 1;
+  d.scope.axis = 1;
   d.q_max = 128;
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "q_max = 128,[-128, 127]", planck_quantize_run(&d, &a, NULL, 0, NULL));
   d.q_max = 127;
@@ -311,7 +311,7 @@ static void test_dynamic_range(void) {
                                                 .output_element = PLANCK_U8,
                                                 .zero_in_range = 1};
   planck_dynamic_range_quantize_args a = {
-      .input = &in, .scale = &scale, .output = &out, .zero_point = &zero_point, .row_sum = &row_sum};
+      .input = &in, .scale_out = &scale, .output = &out, .zero_point_out = &zero_point, .row_sum = &row_sum};
   size_t bytes = 1;
 
   CHECK_OK(planck_dynamic_range_quantize_workspace_size(&d, NULL, &bytes));
@@ -323,10 +323,10 @@ static void test_dynamic_range(void) {
   CHECK_ARRAY(expected_sums, sums);
   CHECK(scales[0] == (1.54F + 1.0F) / 255.0F && scales[1] == 1.0F);
 
-  a.zero_point = NULL;
-  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "DynamicRangeQuantizePlan,zero_point,Asymmetric",
+  a.zero_point_out = NULL;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "DynamicRangeQuantizePlan,zero_point_out,Asymmetric",
                planck_dynamic_range_quantize_run(&d, &a, NULL, 0, NULL));
-  a.zero_point = &zero_point;
+  a.zero_point_out = &zero_point;
   d.mode = 2;
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "DynamicRangeQuantizePlan,mode = 2",
                planck_dynamic_range_quantize_run(&d, &a, NULL, 0, NULL));

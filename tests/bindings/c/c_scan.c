@@ -200,7 +200,7 @@ static void test_scan_errors(void) {
   CHECK(bytes == 5);
 }
 
-/* A few long rows are scanned in pieces, which need memory for what each passes on. */
+/* A few long rows are cut into blocks, which need memory for their totals. */
 static void test_long_rows(void) {
   enum { ROWS = 3, LENGTH = 1 << 18, COUNT = ROWS * LENGTH };
   static const int64_t shape[] = {ROWS, LENGTH};
@@ -278,7 +278,7 @@ static void test_pieces(void) {
   planck_scan_descriptor d = {
       .kind = PLANCK_CUMMAX, .input_shape = shape_of(2, shape), .scan_axis = 1, .element = PLANCK_F32};
   planck_scan_args a = {.x = &x, .y = &y, .indices = &indices};
-  planck_linear_recurrence_descriptor r = {.shape = shape_of(2, shape), .axis = 1, .element = PLANCK_F32};
+  planck_linear_recurrence_descriptor r = {.input_shape = shape_of(2, shape), .scan_axis = 1, .element = PLANCK_F32};
   planck_linear_recurrence_args h = {.a = &x, .b = &x, .h = &y};
   char* workspace = malloc(1 << 16);
   int i;
@@ -305,7 +305,7 @@ static void test_pieces(void) {
   a.carry_out = NULL;
   sent[WORDS] = 0;
   CHECK_OK(planck_scan_can_implement(&d, &a, NULL));
-  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "ScanPlan,word 0 of lane 1,carry_in",
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "ScanPlan,word 0 of row 1,carry_in",
                planck_scan_run(&d, &a, workspace, 1 << 16, NULL));
   CHECK(y_data[PIECE] == 0.0F && at[PIECE] == 0);
   sent[WORDS] = words[WORDS];
@@ -322,11 +322,11 @@ static void test_pieces(void) {
   x.offset = y.offset = 0;
   CHECK_OK(planck_linear_recurrence_run(&r, &h, workspace, 1 << 16, NULL));
   y.data = y_data;
-  r.shape = shape_of(2, first_shape);
+  r.input_shape = shape_of(2, first_shape);
   x.shape = y.shape = first_shape;
   h.carry_out = &carry;
   CHECK_OK(planck_linear_recurrence_run(&r, &h, workspace, 1 << 16, NULL));
-  r.shape = shape_of(2, last_shape);
+  r.input_shape = shape_of(2, last_shape);
   x.shape = y.shape = last_shape;
   x.offset = y.offset = PIECE;
   h.carry_out = NULL;
@@ -334,7 +334,7 @@ static void test_pieces(void) {
   CHECK_OK(planck_linear_recurrence_run(&r, &h, workspace, 1 << 16, NULL));
   CHECK_ARRAY(whole, y_data);
   h.carry_in = &arrived;
-  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,word 0 of lane 0,carry_in",
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,word 0 of row 0,carry_in",
                planck_linear_recurrence_run(&r, &h, workspace, 1 << 16, NULL));
   h.initial = &carry;
   CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,carry_in,initial",
@@ -357,7 +357,7 @@ static void test_linear_recurrence(void) {
   planck_tensor b = packed(b_data, PLANCK_F64, 2, shape, 6);
   planck_tensor start = packed(start_data, PLANCK_F64, 2, one_row, 2);
   planck_tensor h = packed(h_data, PLANCK_F64, 2, shape, 6);
-  planck_linear_recurrence_descriptor d = {.shape = shape_of(2, shape), .axis = 0, .element = PLANCK_F64};
+  planck_linear_recurrence_descriptor d = {.input_shape = shape_of(2, shape), .scan_axis = 0, .element = PLANCK_F64};
   planck_linear_recurrence_args args = {.a = &a, .b = &b, .h = &h};
   size_t bytes = 1;
 
@@ -370,18 +370,18 @@ static void test_linear_recurrence(void) {
   CHECK_OK(planck_linear_recurrence_run(&d, &args, NULL, 0, NULL));
   CHECK_ARRAY(from_start, h_data);
   args.initial = NULL;
-  d.axis = -2;
+  d.scan_axis = -2;
   d.reverse = 1;
   CHECK_OK(planck_linear_recurrence_run(&d, &args, NULL, 0, NULL));
   CHECK_ARRAY(from_the_end, h_data);
 
   memset(h_data, 0, sizeof h_data);
-  d.axis = 2;
-  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,axis = 2,[3",
+  d.scan_axis = 2;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,scan_axis = 2,[3",
                planck_linear_recurrence_run(&d, &args, NULL, 0, NULL));
-  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,axis = 2,[3",
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,scan_axis = 2,[3",
                planck_linear_recurrence_workspace_size(&d, NULL, &bytes));
-  d.axis = 0;
+  d.scan_axis = 0;
   d.element = PLANCK_S32;
   CHECK_STATUS(PLANCK_UNSUPPORTED, "LinearRecurrencePlan,element,s32",
                planck_linear_recurrence_can_implement(&d, &args, NULL));
@@ -590,7 +590,7 @@ static void test_linear_recurrence_backward(void) {
   planck_tensor da = packed(da_data, PLANCK_F64, 1, shape, 3);
   planck_tensor db = packed(db_data, PLANCK_F64, 1, shape, 3);
   planck_tensor d_start = packed(d_start_data, PLANCK_F64, 1, one, 1);
-  planck_linear_recurrence_backward_descriptor d = {.shape = shape_of(1, shape), .element = PLANCK_F64};
+  planck_linear_recurrence_backward_descriptor d = {.input_shape = shape_of(1, shape), .element = PLANCK_F64};
   planck_linear_recurrence_backward_args args = {
       .dh = &dh, .a = &a, .h = &h, .initial = &start, .da = &da, .db = &db, .d_initial = &d_start};
   size_t bytes = 1;
@@ -625,12 +625,12 @@ static void test_linear_recurrence_backward(void) {
                planck_linear_recurrence_backward_run(&d, &args, NULL, 0, NULL));
 
   args = (planck_linear_recurrence_backward_args){.dh = &dh, .a = &a, .db = &dh}; /* in place */
-  d.axis = -1;
+  d.scan_axis = -1;
   d.reverse = 1;
   CHECK_OK(planck_linear_recurrence_backward_run(&d, &args, NULL, 0, NULL));
   CHECK_ARRAY(reverse_db, dh_data);
-  d.axis = 1;
-  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrenceBackwardPlan,axis = 1,[3]",
+  d.scan_axis = 1;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrenceBackwardPlan,scan_axis = 1,[3]",
                planck_linear_recurrence_backward_run(&d, &args, NULL, 0, NULL));
 }
 

@@ -22,7 +22,8 @@ INTERNAL = re.compile(
     re.VERBOSE,
 )
 # Names of the library's arguments, which a message may have only if the function has them too.
-LIBRARY = {"y", "dx", "da", "db", "dw", "dy", "dh", "h", "d_initial", "d_scale", "d_zero_point", "indices", "weight"}
+LIBRARY = {"y", "dx", "da", "db", "d_weight", "dy", "dh", "h", "d_initial", "d_scale", "d_zero_point", "scale_out"}
+LIBRARY |= {"zero_point_out", "indices", "weight"}
 LIBRARY |= {"alpha", "axis", "dim", "q_min", "q_max", "quant_min", "quant_max", "row_sum", "initial", "index_dtype"}
 
 

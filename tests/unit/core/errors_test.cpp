@@ -95,7 +95,7 @@ Outcome select_fake_backward(const PlanPreference& p) {
 Outcome select_granularity(const Granularity& granularity, const Shape& shape = {2, 4}) {
   return select_fake([&](auto& d) {
     d.shape = shape;
-    d.granularity = granularity;
+    d.scope = granularity;
   });
 }
 
@@ -294,7 +294,7 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
       {Text::GranularityUnknown,
        [] {
          planck_fake_quantize_descriptor d{};
-         d.granularity.kind = 4;
+         d.scope.kind = 4;
          std::size_t bytes = 0;
          const planck_status status = planck_fake_quantize_workspace_size(&d, nullptr, &bytes);
          return Outcome{status, planck_last_error_message()};
@@ -344,7 +344,9 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
        }},
       {Text::StrideCountDiffers,
        [] {
-         return run_fake({8}, [](auto& a) { a.input = AnyTensorRef::of(a.input.data, ElementKind::F32, {8}, {1, 1}); });
+         return run_fake({8}, [](auto& a) {
+           a.input = AnyTensorRef::strided(a.input.data, ElementKind::F32, {8}, {1, 1});
+         });
        }},
       {Text::NullData, [] { return run_fake({8}, [](auto& a) { a.output.data = nullptr; }); }},
       {Text::SpanOverflow, [] { return run_fake({8}, [](auto& a) { a.input.stride[0] = std::int64_t{1} << 61; }); }},
@@ -356,7 +358,7 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
            a.input.offset = 1;
          });
        }},
-      {Text::SummedOverlap, [] { return run_lerp_backward([](auto& a) { a.weight->data = a.dw->data; }); }},
+      {Text::SummedOverlap, [] { return run_lerp_backward([](auto& a) { a.weight->data = a.d_weight->data; }); }},
       {Text::ArgumentMissing, [] { return run_lerp_backward([](auto& a) { a.a.reset(); }); }},
       {Text::ArgumentUnexpected,
        [] {
@@ -373,7 +375,7 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
          return run_lerp_backward([](auto& a) {
            a.da.reset();
            a.db.reset();
-           a.dw.reset();
+           a.d_weight.reset();
          });
        }},
       {Text::BadScale, [] { return run_fake({8}, [](auto& a) { a.scale = 1e-39; }); }},

@@ -101,22 +101,22 @@ TEST(Views, OfARankThatIsKnownLater) {
   float memory[6] = {1, 2, 3, 4, 5, 6};
   const std::vector<std::int64_t> shape{3, 2};
   const std::vector<std::int64_t> strides{1, 3};
-  const auto row_major = AnyTensorMut::of(memory, ElementKind::F32, Shape(shape));
+  const auto row_major = AnyTensorMut::contiguous(memory, ElementKind::F32, Shape(shape));
   EXPECT_EQ(facts(row_major), (Facts{memory, kUnknownCapacity, {3, 2}, {2, 1}}));
-  const auto transposed = AnyTensorRef::of(memory, ElementKind::F32, Shape(shape), strides.data());
+  const auto transposed = AnyTensorRef::strided(memory, ElementKind::F32, Shape(shape), strides.data());
   EXPECT_EQ(facts(transposed), (Facts{memory, kUnknownCapacity, {3, 2}, {1, 3}}));
-  EXPECT_EQ(facts(AnyTensorRef::of(memory, ElementKind::F32, {3, 2}, {1, 3})), facts(transposed));
-  EXPECT_EQ(facts(AnyTensorRef::of(memory, ElementKind::F32, {3, 2}, nullptr)), facts(row_major));
-  EXPECT_EQ(facts(AnyTensorRef::of(memory, ElementKind::F32, {})), (Facts{memory, kUnknownCapacity, {}, {}}));
+  EXPECT_EQ(facts(AnyTensorRef::strided(memory, ElementKind::F32, {3, 2}, {1, 3})), facts(transposed));
+  EXPECT_EQ(facts(AnyTensorRef::strided(memory, ElementKind::F32, {3, 2}, nullptr)), facts(row_major));
+  EXPECT_EQ(facts(AnyTensorRef::contiguous(memory, ElementKind::F32, {})), (Facts{memory, kUnknownCapacity, {}, {}}));
 
   float out[6] = {};
   const auto plan = ScanPlan<float>::select(kCpu, {.kind = ScanKind::Cumsum, .input_shape = {3, 2}, .scan_axis = 1});
   ASSERT_TRUE(plan);
-  ASSERT_TRUE(plan->run(kCpu, ScanArgs{transposed, AnyTensorMut::of(out, ElementKind::F32, {3, 2})}));
+  ASSERT_TRUE(plan->run(kCpu, ScanArgs{transposed, AnyTensorMut::contiguous(out, ElementKind::F32, {3, 2})}));
   EXPECT_EQ(std::vector<float>(out, out + 6), (std::vector<float>{1, 5, 2, 7, 3, 9}));
   // Backwards from its last element: the pointer is the view's first one, as in DLPack.
-  const auto backwards = AnyTensorRef::of(memory + 5, ElementKind::F32, {3, 2}, {-2, -1});
-  ASSERT_TRUE(plan->run(kCpu, ScanArgs{backwards, AnyTensorMut::of(out, ElementKind::F32, {3, 2})}));
+  const auto backwards = AnyTensorRef::strided(memory + 5, ElementKind::F32, {3, 2}, {-2, -1});
+  ASSERT_TRUE(plan->run(kCpu, ScanArgs{backwards, AnyTensorMut::contiguous(out, ElementKind::F32, {3, 2})}));
   EXPECT_EQ(std::vector<float>(out, out + 6), (std::vector<float>{6, 11, 4, 7, 2, 3}));
 }
 
@@ -125,20 +125,20 @@ TEST(Views, AListOfOneStrideIsNoPointer) {
   float out[3] = {};
   const auto plan = ScanPlan<float>::select(kCpu, {.kind = ScanKind::Cumsum, .input_shape = {3}});
   ASSERT_TRUE(plan);
-  const auto repeated = AnyTensorRef::of(&one, ElementKind::F32, {3}, {0});
+  const auto repeated = AnyTensorRef::strided(&one, ElementKind::F32, {3}, {0});
   EXPECT_EQ(facts(repeated), (Facts{&one, kUnknownCapacity, {3}, {0}}));
-  ASSERT_TRUE(plan->run(kCpu, ScanArgs{repeated, AnyTensorMut::of(out, ElementKind::F32, {3})}));
+  ASSERT_TRUE(plan->run(kCpu, ScanArgs{repeated, AnyTensorMut::contiguous(out, ElementKind::F32, {3})}));
   EXPECT_EQ(std::vector<float>(out, out + 3), (std::vector<float>{1, 2, 3}));
-  EXPECT_FALSE(plan->run(kCpu, ScanArgs{AnyTensorRef::of(&one, ElementKind::F32, {3}, {}), view(out)}));
+  EXPECT_FALSE(plan->run(kCpu, ScanArgs{AnyTensorRef::strided(&one, ElementKind::F32, {3}, {}), view(out)}));
 }
 
 TEST(Views, AnotherNumberOfStridesIsRefused) {
   float memory[6] = {};
   const auto plan = ScanPlan<float>::select(kCpu, {.kind = ScanKind::Cumsum, .input_shape = {3, 2}});
   ASSERT_TRUE(plan);
-  const auto y = AnyTensorMut::of(memory, ElementKind::F32, {3, 2});
+  const auto y = AnyTensorMut::contiguous(memory, ElementKind::F32, {3, 2});
   for (const Shape& strides : {Shape{1}, Shape{2, 1, 1}, Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}}) {
-    const auto ran = plan->run(kCpu, ScanArgs{AnyTensorRef::of(memory, ElementKind::F32, {3, 2}, strides), y});
+    const auto ran = plan->run(kCpu, ScanArgs{AnyTensorRef::strided(memory, ElementKind::F32, {3, 2}, strides), y});
     ASSERT_FALSE(ran);
     EXPECT_EQ(ran.error().message(),
               "ScanPlan: x has " + std::to_string(strides.rank()) + " strides but a shape of rank 2");
@@ -164,8 +164,11 @@ TEST(Workspaces, ABufferOwnsOne) {
   ASSERT_GT(plan->workspace_size(), 0U);
   const std::vector<float> a(32000, 1.0F);
   const std::vector<float> b(32000, 1.5F);
-  const BinaryParamBackwardArgs args{
-      .dy = view(dy, {4000, 8}), .a = view(a, {4000, 8}), .b = view(b, {4000, 8}), .weight = view(w), .dw = view(dw)};
+  const BinaryParamBackwardArgs args{.dy = view(dy, {4000, 8}),
+                                     .a = view(a, {4000, 8}),
+                                     .b = view(b, {4000, 8}),
+                                     .weight = view(w),
+                                     .d_weight = view(dw)};
   const auto without = plan->run(kCpu, args);
   ASSERT_FALSE(without) << "it needs a workspace";
   EXPECT_EQ(without.error().kind(), ErrorKind::WorkspaceTooSmall);

@@ -29,13 +29,7 @@ constexpr auto kAsymmetric = DynamicRangeMode::Asymmetric;
 
 template <class T>
 AnyTensorMut whole(std::vector<T>& data, const Shape& shape) {
-  AnyTensorMut view{data.data(), static_cast<std::int64_t>(data.size()), 0, element_of<T>, shape, {}};
-  std::int64_t step = 1;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    view.stride[d] = step;
-    step *= shape[d];
-  }
-  return view;
+  return {data.data(), static_cast<std::int64_t>(data.size()), 0, element_of<T>, shape, row_major_strides(shape)};
 }
 
 std::size_t numel(const Shape& shape) {
@@ -445,7 +439,7 @@ void expect_reproducible(BackendKind backend, const Descriptor& d, std::vector<T
   given.q_max = d.q_max;
   given.input_element = d.input_element;
   given.output_element = d.output_element;
-  given.granularity = d.scope;
+  given.scope = d.scope;
   given.scale_element = scale_element;
   const auto plan = QuantizePlan<>::select(Stream::cpu(), given, prefer(backend));
   ASSERT_TRUE(plan) << plan.error().message();
@@ -560,9 +554,9 @@ INSTANTIATE_TEST_SUITE_P(Backends, DynamicRangeArguments, testing::Values(Backen
                          [](const auto& backend) { return std::string(to_string(backend.param)); });
 
 TEST_P(DynamicRangeArguments, SymmetricNeedsNoZeroPointAndAsymmetricDoes) {
-  args.zero_point.reset();
+  args.zero_point_out.reset();
   args.row_sum.reset();
-  EXPECT_NE(error_of(make({3, 4}, kAsymmetric, PerToken{})).find("zero_point is absent"), std::string::npos);
+  EXPECT_NE(error_of(make({3, 4}, kAsymmetric, PerToken{})).find("zero_point_out is absent"), std::string::npos);
   const auto with = dynamic(make({3, 4}, kSymmetric, PerToken{}), x);
   ASSERT_TRUE(run_args(make({3, 4}, kSymmetric, PerToken{})));
   EXPECT_EQ(Numbers(scale.begin(), scale.end()), with.scale);
@@ -585,10 +579,10 @@ TEST_P(DynamicRangeArguments, OutputsShareMemoryWithNothing) {
   args.output->data = x.data();
   EXPECT_TRUE(refused());
   args = good;
-  args.scale.data = x.data() + 9;
+  args.scale_out.data = x.data() + 9;
   EXPECT_TRUE(refused());
   args = good;
-  args.zero_point->data = row_sum.data();
+  args.zero_point_out->data = row_sum.data();
   EXPECT_TRUE(refused());
   args = good;
   args.row_sum->data = x.data();

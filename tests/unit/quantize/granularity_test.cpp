@@ -70,7 +70,7 @@ TEST_P(Granularities, ScalesMayHaveTheTensorsOwnKind) {
   FakeQuantizeDescriptor d;
   d.shape = {2, 1};
   d.input_element = ElementKind::Bf16;
-  d.granularity = PerToken{};
+  d.scope = PerToken{};
   run<FakeQuantizePlan<bf16>>(d, {of(x, d.shape), of(wide, {2}), 0, of(y, d.shape)});
   EXPECT_EQ(y[0].bits, bf16(0.3F * 3).bits);
   d.scale_element = ElementKind::Bf16;
@@ -97,7 +97,7 @@ TEST_P(Granularities, ZeroPointsMayBeLeftOut) {
   std::vector<std::int8_t> q(2);
   QuantizeDescriptor d;
   d.shape = {2};
-  d.granularity = PerChannel{0};
+  d.scope = PerChannel{0};
   QuantizeArgs args;
   args.input = of(x, {2});
   args.scale = of(scales, {2});
@@ -111,18 +111,18 @@ TEST_P(Granularities, ZeroPointsMayBeLeftOut) {
 TEST_P(Granularities, NamedPlansRefuseAnotherGranularity) {
   QuantizeDescriptor d;
   d.shape = {4, 4};
-  d.granularity = PerChannel{0};
+  d.scope = PerChannel{0};
   const auto token = QuantizePerTokenPlan<>::select(Stream::cpu(), d, preference());
   ASSERT_FALSE(token);
   EXPECT_EQ(token.error().kind(), ErrorKind::Unsupported);
   EXPECT_EQ(token.error().message(),
-            "QuantizePerTokenPlan: the plan is PerToken but the descriptor's granularity is PerChannel");
+            "QuantizePerTokenPlan: the plan is PerToken but the descriptor's scope is PerChannel");
   EXPECT_TRUE((QuantizePerChannelPlan<float, std::int8_t>::select(Stream::cpu(), d, preference())));
   EXPECT_TRUE((QuantizePerChannelBackwardPlan<>::select(Stream::cpu(), d, preference())));
   EXPECT_FALSE((QuantizePerGroupBackwardPlan<>::select(Stream::cpu(), d, preference())));
   FakeQuantizeDescriptor all;
   all.shape = {4, 4};
-  all.granularity = PerGroup{1, 2};
+  all.scope = PerGroup{1, 2};
   EXPECT_TRUE(FakeQuantizePlan<>::select(Stream::cpu(), all, preference()));
   EXPECT_FALSE(FakeQuantizePerTensorPlan<>::select(Stream::cpu(), all, preference()));
 }
@@ -160,7 +160,7 @@ TEST_P(Granularities, TheFirstBadScaleIsNamedAndNothingIsWritten) {
   std::vector<float> y(6, 77.0F);
   FakeQuantizeDescriptor d;
   d.shape = {2, 3};
-  d.granularity = PerGroup{1, 1};
+  d.scope = PerGroup{1, 1};
   const auto plan = FakeQuantizePlan<float>::select(Stream::cpu(), d, preference());
   const FakeQuantizeArgs args{of(x, d.shape), of(scales, d.shape), 0, of(y, d.shape)};
   EXPECT_TRUE(plan->can_implement(args)) << "contents are not looked at";

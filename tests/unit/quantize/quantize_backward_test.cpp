@@ -14,7 +14,7 @@ TEST_P(QuantizeGradients, QuantizeBackwardDividesInsideAndIsPositiveZeroOutside)
   d.shape = {2, 4};
   d.q_min = -8;
   d.q_max = 7;
-  d.granularity = PerToken{};
+  d.scope = PerToken{};
   std::vector<float> scales{1, 3};
   run<QuantizeBackwardPlan<float, std::int8_t>>(d,
                                                 {of(x, d.shape), of(scales, {2}), 0, of(dy, d.shape), of(dx, d.shape)});

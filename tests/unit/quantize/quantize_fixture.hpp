@@ -19,13 +19,8 @@ using Codes = std::vector<std::int8_t>;
 /// A contiguous view of a vector, of any rank.
 template <class T>
 AnyTensorMut of(std::vector<T>& elements, const Shape& shape) {
-  AnyTensorMut t{elements.data(), static_cast<std::int64_t>(elements.size()), 0, element_of<T>, shape, {}};
-  std::int64_t step = 1;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    t.stride[static_cast<std::size_t>(i)] = step;
-    step *= shape[i];
-  }
-  return t;
+  const auto capacity = static_cast<std::int64_t>(elements.size());
+  return {elements.data(), capacity, 0, element_of<T>, shape, row_major_strides(shape)};
 }
 
 class QuantizeTest : public testing::TestWithParam<BackendKind> {
@@ -86,7 +81,7 @@ class QuantizeTest : public testing::TestWithParam<BackendKind> {
                        std::vector<std::int32_t> zero_points = {}) {
     QuantizeDescriptor d;
     d.shape = shape;
-    d.granularity = granularity;
+    d.scope = granularity;
     std::size_t n = 1;
     for (const std::int64_t extent : shape) n *= static_cast<std::size_t>(extent);
     std::vector<float> input(n, x);

@@ -17,13 +17,7 @@ const double kNan = std::numeric_limits<double>::quiet_NaN();
 template <class T>
 AnyTensorMut view(const std::vector<T>& values, const Shape& shape) {
   const auto n = static_cast<std::int64_t>(values.size());
-  AnyTensorMut v{const_cast<T*>(values.data()), n, 0, element_of<T>, shape, {}};
-  std::int64_t step = 1;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    v.stride[d] = step;
-    step *= shape[d];
-  }
-  return v;
+  return {const_cast<T*>(values.data()), n, 0, element_of<T>, shape, row_major_strides(shape)};
 }
 
 template <class Op>

@@ -224,7 +224,7 @@ class CarryErrors : public testing::Test {
     std::int64_t& at = in_[static_cast<std::size_t>(lane * kScanCarryWords + word)];
     const std::int64_t old = at;
     at = value;
-    const std::string place = "word " + std::to_string(word) + " of lane " + std::to_string(lane);
+    const std::string place = "word " + std::to_string(word) + " of row " + std::to_string(lane);
     expect_failure(ErrorKind::InvalidProblem, {place.c_str(), "carry_in", std::to_string(value).c_str(), reason});
     at = old;
   }
@@ -268,7 +268,7 @@ TEST_F(CarryErrors, CarriesOfOtherScans) {
     prepare(c);
     EXPECT_NE(in_[0], sums[0]);
     in_ = sums;
-    expect_failure(ErrorKind::InvalidProblem, {"word 0 of lane 0", "another"});
+    expect_failure(ErrorKind::InvalidProblem, {"word 0 of row 0", "another"});
   }
   const ScanCase first{ScanKind::Cummax, ElementKind::F64};
   std::vector<std::int64_t> ids;
@@ -297,7 +297,7 @@ TEST_F(CarryErrors, WordsThatMakeNoSense) {
   for (int level = 0; level < 2; ++level) other[kScanCarryWords + 2 * level + 2] = 0;
   other[kScanCarryWords + 1] = 0;
   in_ = other;  // sound on its own, but lane 0 is further on
-  expect_failure(ErrorKind::InvalidProblem, {"word 1 of lane 1", "advance together"});
+  expect_failure(ErrorKind::InvalidProblem, {"word 1 of row 1", "advance together"});
 }
 
 TEST_F(CarryErrors, Positions) {

@@ -67,12 +67,7 @@ class Scans : public testing::TestWithParam<BackendKind> {
            std::vector<std::int64_t>* indices) const {
     const auto plan = ScanPlan<>::select(Stream::cpu(), d, preference());
     ASSERT_TRUE(plan) << plan.error().message();
-    std::array<std::int64_t, kMaxRank> stride{};
-    std::int64_t step = 1;
-    for (int i = d.input_shape.rank() - 1; i >= 0; --i) {
-      stride[i] = step;
-      step *= d.input_shape[i];
-    }
+    const auto stride = row_major_strides(d.input_shape);
     const auto n = static_cast<std::int64_t>(x.size());
     std::optional<AnyTensorMut> positions;
     if (indices != nullptr) positions = AnyTensorMut{indices->data(), n, 0, ElementKind::S64, d.input_shape, stride};

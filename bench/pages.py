@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +38,21 @@ def between_markers(text: str, new: str) -> str:
     return f"{before}{BEGIN}\n{new}\n{END}{after}"
 
 
-def how(document: dict[str, Any]) -> str:
+def how(document: dict[str, Any], more: str = "") -> str:
+    """In lines as long as the pages' own."""
     versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
     command = f"scripts/bench {document['options']}".strip()
     # What decides over the peers' memory and over the copy's stores belongs to the numbers.
     tunables = f" and `GLIBC_TUNABLES={document['tunables']}`" if document["tunables"] else ""
-    return f"Written by `{command}` on {document['machine']}, with {versions}{tunables}."
+    text = f"Written by `{command}` on {document['machine']}, with {versions}{tunables}.{more}"
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def results_page(document: dict[str, Any], plots: list[str]) -> str:
     """The whole page. Every row is in it: nothing is left out for being slow."""
     results = document["rows"]
     summary = summarise(results)
-    text = ["# Benchmark results", "", f"{how(document)} [How to read them](benchmarks.md)."]
+    text = ["# Benchmark results", "", how(document, " [How to read them](benchmarks.md).")]
     if summary.busy:
         text += ["", f"**The machine was busy during {summary.busy} of the {len(results)} rows.**"]
     text += ["", *(f"- {line}" for line in summary_lines(summary))]

@@ -54,7 +54,7 @@ Result<void> run(const ScanCase& c, int axis, const ScanViews& v, const Where& w
 
 AnyTensorMut slice(AnyTensorMut view, int axis, std::int64_t begin, std::int64_t length);
 
-/// A lane count on either side of the axis, and the axis' place among them.
+/// A row count on either side of the axis, and the axis' place among them.
 struct Place {
   Shape shape;  ///< with any extent along the axis
   int axis;

@@ -169,7 +169,7 @@ void TestTensor::fill_scales(std::uint64_t seed, double unit) {
 }
 
 void TestTensor::fill_factors(std::uint64_t seed, bool levels) {
-  // What follows a NaN is NaN: a long lane has less than one, so that most of it says something.
+  // What follows a NaN is NaN: a long row has less than one, so that most of it says something.
   std::int64_t often = 4096;
   for (const std::int64_t extent : view_.shape) often = std::max(often, 4 * extent);
   fill_with(seed, [&](std::int64_t i) {

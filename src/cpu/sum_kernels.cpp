@@ -110,13 +110,13 @@ PLANCK_MATH void sum_four_blocks(const float* terms, double* totals) {
   const auto high_01 = hn::BitCast(wide, hn::InterleaveUpper(d, x0, x1));
   const auto high_23 = hn::BitCast(wide, hn::InterleaveUpper(d, x2, x3));
   // Elements k and 4 + k of the four blocks.
-  const Raw turned[] = {hn::BitCast(d, hn::InterleaveLower(wide, low_01, low_23)),
-                        hn::BitCast(d, hn::InterleaveUpper(wide, low_01, low_23)),
-                        hn::BitCast(d, hn::InterleaveLower(wide, high_01, high_23)),
-                        hn::BitCast(d, hn::InterleaveUpper(wide, high_01, high_23))};
-  auto sums = hn::PromoteTo(wide, hn::LowerHalf(half, turned[0]));
-  for (int k = 1; k < 4; ++k) sums = hn::Add(sums, hn::PromoteTo(wide, hn::LowerHalf(half, turned[k])));
-  for (const Raw& x : turned) sums = hn::Add(sums, hn::PromoteTo(wide, hn::UpperHalf(half, x)));
+  const Raw transposed[] = {hn::BitCast(d, hn::InterleaveLower(wide, low_01, low_23)),
+                            hn::BitCast(d, hn::InterleaveUpper(wide, low_01, low_23)),
+                            hn::BitCast(d, hn::InterleaveLower(wide, high_01, high_23)),
+                            hn::BitCast(d, hn::InterleaveUpper(wide, high_01, high_23))};
+  auto sums = hn::PromoteTo(wide, hn::LowerHalf(half, transposed[0]));
+  for (int k = 1; k < 4; ++k) sums = hn::Add(sums, hn::PromoteTo(wide, hn::LowerHalf(half, transposed[k])));
+  for (const Raw& x : transposed) sums = hn::Add(sums, hn::PromoteTo(wide, hn::UpperHalf(half, x)));
   hn::StoreU(sums, wide, totals);
 }
 #endif

@@ -1,4 +1,4 @@
-"""What the scan tests and bench/scan_accuracy.py share: exact prefixes of one lane, and the accuracy table's cases.
+"""What the scan tests and bench/scan_accuracy.py share: exact prefixes of one row, and the accuracy table's cases.
 
 An exact number is a pair (high, low) of f64 arrays: high is it rounded, low the rest, again rounded. The error of a
 result near high is then (result - high) - low, whose first difference is exact.

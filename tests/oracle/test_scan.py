@@ -58,8 +58,8 @@ def scan(kind, x, axis, layout, **options):
     return y if indices is None else (y, torch.from_numpy(indices.copy()))
 
 
-def check_lane(kind, x, y, dtype):
-    """One lane, in scan order, as f64 arrays of numbers of the dtype."""
+def check_row(kind, x, y, dtype):
+    """One row, in scan order, as f64 arrays of numbers of the dtype."""
     if kind == planck.CUMSUM:
         exact = exact_sums(x)
         bound = sum_bound(exact, np.abs(x).cumsum(), dtype)
@@ -90,16 +90,16 @@ def test_every_axis_and_layout(kind, dtype):
             if exclusive:
                 assert np.all(y[:, 0] == IDENTITY[kind])
                 x, y = x[:, :-1], y[:, 1:]
-            # A scan along a short axis has many lanes; a few tell as much, and exact arithmetic is slow.
-            for lane in range(0, len(x), max(1, len(x) // 6)) if x.size else []:
-                check_lane(kind, x[lane], y[lane], dtype)
+            # A scan along a short axis has many rows; a few tell as much, and exact arithmetic is slow.
+            for row in range(0, len(x), max(1, len(x) // 6)) if x.size else []:
+                check_row(kind, x[row], y[row], dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("reverse, exclusive", [(False, False), (True, False), (False, True), (True, True)])
 def test_layouts_near_torch(dtype, layout, reverse, exclusive):
-    """All options in all layouts, every lane: torch in f64, flipped and shifted, with room for both roundings."""
+    """All options in all layouts, every row: torch in f64, flipped and shifted, with room for both roundings."""
     for seed, shape in enumerate([(70,), (9, 70), (70, 9), (4, 21, 5)]):
         for axis in range(len(shape)):
             for kind, function in ((planck.CUMSUM, torch.cumsum), (planck.CUMPROD, torch.cumprod),

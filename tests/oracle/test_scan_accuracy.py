@@ -63,9 +63,9 @@ def test_log_sum_exp_against_mpmath(dtype):
         wide = x.double().numpy()
         for reverse in (False, True):
             y = planck.scan(planck.LOG_CUMSUM_EXP, x, reverse=reverse).double().numpy()
-            lane, y = (wide[::-1], y[::-1]) if reverse else (wide, y)
-            exact = exact_log_sum_exps(lane)
-            ratio = error(y, exact) / log_sum_exp_bound(exact, np.maximum.accumulate(lane), dtype)
+            row, y = (wide[::-1], y[::-1]) if reverse else (wide, y)
+            exact = exact_log_sum_exps(row)
+            ratio = error(y, exact) / log_sum_exp_bound(exact, np.maximum.accumulate(row), dtype)
             assert np.all(ratio <= 1), (name, reverse, float(ratio.max()))
             worst = max(worst, float(ratio.max()))
     print(f"\n{dtype}: {worst:.2f} of the bound")
@@ -126,7 +126,7 @@ def recurrence_case(seed, shape, axis, dtype, with_initial):
 
 
 def lanes_first(x, axis, reverse=False):
-    """The axis first, in scan order, and all lanes in the second dimension, as f64."""
+    """The axis first, in scan order, and all rows in the second dimension, as f64."""
     x = np.moveaxis(x.double().numpy(), axis, 0)
     return (x[::-1] if reverse else x).reshape(x.shape[0], -1)
 

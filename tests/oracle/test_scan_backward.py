@@ -336,7 +336,7 @@ def test_linear_recurrence(dtype, reverse, with_initial):
 
 
 def test_linear_recurrence_of_ones_is_a_sum():
-    """With a = 1 the gradient of b is that of a running sum, bit for bit: 70 000 elements, one lane."""
+    """With a = 1 the gradient of b is that of a running sum, bit for bit: 70 000 elements, one row."""
     dh = torch.from_numpy(rng(8).standard_normal(70_000)).float()
     ones = torch.ones_like(dh)
     for reverse in (False, True):

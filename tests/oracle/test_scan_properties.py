@@ -174,12 +174,12 @@ def test_long_axes(case):
 @search(100)
 @given(st.sampled_from(DTYPES), st.sampled_from(LENGTHS), st.integers(1, 20), st.booleans(), st.booleans(),
        st.integers(0, 2**32 - 1))
-def test_linear_recurrence(dtype, n, lanes, with_initial, reverse, seed):
+def test_linear_recurrence(dtype, n, rows, with_initial, reverse, seed):
     """Flip, axis, prefix and place, as above."""
     random = rng(seed)
-    a = torch.from_numpy(random.uniform(-1.1, 1.1, (lanes, n))).to(dtype)
-    b = torch.from_numpy(random.standard_normal((lanes, n))).to(dtype)
-    initial = torch.from_numpy(random.standard_normal((lanes, 1))).to(dtype) if with_initial else None
+    a = torch.from_numpy(random.uniform(-1.1, 1.1, (rows, n))).to(dtype)
+    b = torch.from_numpy(random.standard_normal((rows, n))).to(dtype)
+    initial = torch.from_numpy(random.standard_normal((rows, 1))).to(dtype) if with_initial else None
     h = planck.linear_recurrence(a, b, initial, 1, reverse)
     same(planck.linear_recurrence(a.flip(1), b.flip(1), initial, 1, not reverse).flip(1), h)
     columns = planck.linear_recurrence(a.T.contiguous(), b.T.contiguous(), None if initial is None else initial.T, 0,

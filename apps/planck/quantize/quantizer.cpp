@@ -47,7 +47,7 @@ bool holds_experts(const TensorInfo& tensor) {
 struct Quantizer::Piece {
   Shape shape;
   Shape scale_shape;
-  Granularity granularity;
+  Granularity scope;
   ElementKind element = ElementKind::F32;
   std::int64_t elements = 0;
   std::int64_t first_element = 0;  ///< in the tensor
@@ -132,7 +132,7 @@ QuantizedSums Quantizer::measure(const Piece& piece, Scratch& scratch) const {
   back.shape = piece.shape;
   back.input_element = settings_.codes;
   back.output_element = element;
-  back.scope = piece.granularity;
+  back.scope = piece.scope;
   back.scale_element = element;
   back.trust_qparams = true;
   DequantizeArgs args;
@@ -192,11 +192,11 @@ QuantizedSums Quantizer::whole_segments(const QuantizeJob& job, const Segments& 
   if (segments.inner == 1) {
     piece.shape = {count, segments.length};
     piece.scale_shape = {count};
-    piece.granularity = PerToken{};
+    piece.scope = PerToken{};
   } else {
     piece.shape = {count, segments.length, segments.inner};
     piece.scale_shape = {count, 1, segments.inner};
-    piece.granularity = PerGroup{1, segments.length};
+    piece.scope = PerGroup{1, segments.length};
   }
   const std::int64_t element = size_of(piece.element);
   const auto bytes = static_cast<std::size_t>(piece.elements * element);
@@ -214,7 +214,7 @@ QuantizedSums Quantizer::whole_segments(const QuantizeJob& job, const Segments& 
   what.q_min = settings_.q_min();
   what.q_max = settings_.q_max();
   what.mode = settings_.symmetric ? DynamicRangeMode::Symmetric : DynamicRangeMode::Asymmetric;
-  what.scope = piece.granularity;
+  what.scope = piece.scope;
   what.input_element = piece.element;
   what.output_element = settings_.codes;
   what.scale_element = piece.element;
@@ -322,11 +322,11 @@ QuantizedSums Quantizer::long_segment(const QuantizeJob& job, const Segments& se
     piece.first_segment = index * inner;
     piece.shape = {rows_of(p), inner};
     piece.scale_shape = {inner};
-    piece.granularity = PerChannel{1};
+    piece.scope = PerChannel{1};
     if (inner == 1) {
       piece.shape = {rows_of(p)};
       piece.scale_shape = Shape();
-      piece.granularity = PerTensor{};
+      piece.scope = PerTensor{};
     }
     piece.input = read(p, scratch);
     piece.codes = scratch.slot(kCodes, static_cast<std::size_t>(piece.elements));
@@ -339,7 +339,7 @@ QuantizedSums Quantizer::long_segment(const QuantizeJob& job, const Segments& se
     what.q_max = settings_.q_max();
     what.input_element = element;
     what.output_element = settings_.codes;
-    what.scope = piece.granularity;
+    what.scope = piece.scope;
     what.scale_element = element;
     QuantizeArgs args;
     args.input = AnyTensorRef::contiguous(piece.input, element, piece.shape);

@@ -183,7 +183,7 @@ def recurrences(draw, backward=False):
             }[state]
         )
 
-    def lanes(array):
+    def rows(array):
         return f.in_scan_order(f.wide(np.broadcast_to(array, result)), d.axis, options["reverse"])
 
     def first(initial):
@@ -196,8 +196,8 @@ def recurrences(draw, backward=False):
         return f.in_place_order(array, d.axis, options["reverse"])
 
     def expected(a, b, initial=None):
-        magnitude = f.recurrence(np.abs(lanes(a)), np.abs(lanes(b)), np.abs(first(initial)))
-        return [near(back(f.recurrence(lanes(a), lanes(b), first(initial))), back(magnitude), d.dtype)]
+        magnitude = f.recurrence(np.abs(rows(a)), np.abs(rows(b)), np.abs(first(initial)))
+        return [near(back(f.recurrence(rows(a), rows(b), first(initial))), back(magnitude), d.dtype)]
 
     if not backward:
         return Problem("linear_recurrence", arrays, options, expected)
@@ -210,8 +210,8 @@ def recurrences(draw, backward=False):
         return values, 4 * f.rounding(magnitudes, d.dtype) + int(np.prod(result)) * f.rounding(np.zeros(()), d.dtype)
 
     def expected_gradient(dh, a, h, b, initial=None):
-        exact = f.recurrence_gradient(lanes(dh), lanes(a), lanes(h), first(initial))
-        most = f.recurrence_gradient(*(np.abs(lanes(v)) for v in (dh, a, h)), np.abs(first(initial)))
+        exact = f.recurrence_gradient(rows(dh), rows(a), rows(h), first(initial))
+        most = f.recurrence_gradient(*(np.abs(rows(v)) for v in (dh, a, h)), np.abs(first(initial)))
         found = [gradient(back(exact[k]), back(most[k]), v.shape) for k, v in enumerate((a, b))]
         if initial is None:
             return [*found, None]

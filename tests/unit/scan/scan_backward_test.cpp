@@ -294,17 +294,17 @@ TEST_P(ScanGradients, OfLinearRecurrencesAreTheSameAloneAndTogether) {
   for (const Shape& shape : {Shape{2, 17}, Shape{3, 128}, Shape{1, 4096}, Shape{1, 100003}}) {
     const Shape start_shape{shape[0], 1};
     const auto size = static_cast<std::size_t>(shape[0] * shape[1]);
-    const auto lanes = static_cast<std::size_t>(shape[0]);
+    const auto rows = static_cast<std::size_t>(shape[0]);
     const std::vector<double> dh = wave(size, 0.5);
     const std::vector<double> a = wave(size, 0.1);
     const std::vector<double> h = wave(size, 0.9);
-    const std::vector<double> start = wave(lanes, 0.3);
+    const std::vector<double> start = wave(rows, 0.3);
     for (const bool initial : {false, true}) {
       const LinearRecurrenceDescriptor d{shape, 1, false, ElementKind::F64, initial};
       LinearRecurrenceBackwardArgs args{view(dh, shape), view(a, shape), view(h, shape), {}, {}, {}, {}};
       if (initial) args.initial = view(start, start_shape);
       std::vector<double> together[] = {std::vector<double>(size), std::vector<double>(size),
-                                        std::vector<double>(lanes)};
+                                        std::vector<double>(rows)};
       LinearRecurrenceBackwardArgs all = args;
       all.da = view(together[0], shape);
       all.db = view(together[1], shape);

@@ -166,7 +166,7 @@ TEST(ScanCarry, EmptyPiecesPassOnWhatTheyGot) {
     cut.run_pieces({0, kBlock, 0, 10}, true, {});
     expect_same(whole, cut);
   }
-  // No lanes: no words.
+  // No rows: no words.
   const AnyTensorMut none{nullptr, 0, 0, ElementKind::F32, {0, kBlock}, {kBlock, 1}};
   const AnyTensorMut carry{nullptr, 0, 0, ElementKind::S64, {0, kScanCarryWords}, {kScanCarryWords, 1}};
   ScanViews v{none, none, none};
@@ -220,11 +220,11 @@ class CarryErrors : public testing::Test {
     }
     EXPECT_EQ(before, std::tuple(y_, at_, in_, out_)) << "a failing run wrote to its output";
   }
-  void expect_bad_word(int lane, int word, std::int64_t value, const char* reason) {
-    std::int64_t& at = in_[static_cast<std::size_t>(lane * kScanCarryWords + word)];
+  void expect_bad_word(int row, int word, std::int64_t value, const char* reason) {
+    std::int64_t& at = in_[static_cast<std::size_t>(row * kScanCarryWords + word)];
     const std::int64_t old = at;
     at = value;
-    const std::string place = "word " + std::to_string(word) + " of row " + std::to_string(lane);
+    const std::string place = "word " + std::to_string(word) + " of row " + std::to_string(row);
     expect_failure(ErrorKind::InvalidProblem, {place.c_str(), "carry_in", std::to_string(value).c_str(), reason});
     at = old;
   }
@@ -296,7 +296,7 @@ TEST_F(CarryErrors, WordsThatMakeNoSense) {
   std::vector<std::int64_t> other = in_;
   for (int level = 0; level < 2; ++level) other[kScanCarryWords + 2 * level + 2] = 0;
   other[kScanCarryWords + 1] = 0;
-  in_ = other;  // sound on its own, but lane 0 is further on
+  in_ = other;  // sound on its own, but row 0 is further on
   expect_failure(ErrorKind::InvalidProblem, {"word 1 of row 1", "advance together"});
 }
 
@@ -309,8 +309,8 @@ TEST_F(CarryErrors, Positions) {
   // Far along an axis: s32 no longer counts it.
   prepare({ScanKind::Cummax, ElementKind::F64, false, false, ScanTies::First, ElementKind::S32});
   const auto move_to = [&](std::int64_t before) {
-    for (std::int64_t lane = 0; lane < kRows; ++lane) {
-      std::int64_t* words = &in_[static_cast<std::size_t>(lane * kScanCarryWords)];
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      std::int64_t* words = &in_[static_cast<std::size_t>(row * kScanCarryWords)];
       std::fill(words + 2, words + kScanCarryWords, 0);
       words[1] = before;
       scan::CarryWords all;
@@ -368,7 +368,7 @@ TEST_F(CarryErrors, TensorsThatAreNotCarries) {
   tensors_.carry_in->data = nullptr;
   expect_failure(ErrorKind::InvalidProblem, {"carry_in", "null"});
   prepare(kSum);
-  tensors_.carry_in->stride[0] = 0;  // one carry for every lane is an input like others
+  tensors_.carry_in->stride[0] = 0;  // one carry for every row is an input like others
   EXPECT_TRUE(run(c_, 1, tensors_));
   const std::int64_t many = std::int64_t{1} << 56;
   const AnyTensorMut empty{nullptr, 0, 0, ElementKind::F64, {0, many}, {1, 1}};

@@ -57,10 +57,10 @@ void check(const cpu::KernelRow& row, const std::vector<Schedule>& schedules) {
     ThreadExecutor executor(schedule.threads);
     PlanPreference preference;
     preference.max_workspace_bytes = schedule.workspace;
-    // Along rows, and with elements apart, so that lanes stand side by side.
+    // Along rows, and with elements apart, so that columns lie side by side.
     for (const Layout layout : {Layout::Contiguous, Layout::Strided}) {
       EXPECT_TRUE(same(*op_case, run(*op_case, Stream::cpu(executor), preference, layout), expected))
-          << name_of(row) << ", " << shape[0] << " lanes, " << schedule.threads << " threads, workspace "
+          << name_of(row) << ", " << shape[0] << " rows, " << schedule.threads << " threads, workspace "
           << schedule.workspace << ", " << to_string(layout);
     }
   }
@@ -75,7 +75,7 @@ std::vector<cpu::KernelRow> rows(ElementKind element) {
 
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-/// Fewer strips than threads, but lanes enough to fill registers: blocks are an outer dimension.
+/// Fewer strips than threads, but columns enough to fill registers: blocks are an outer dimension.
 TEST(ScanSchedules, BlocksOfManyLanes) {
   for (const auto& row : rows(ElementKind::F32)) check(row, {{{20, 5000}, 7, kAll}, {{20, 5000}, 7, 0}});
 }
@@ -89,7 +89,7 @@ TEST(ScanSchedules, FeedsInTheWorkspace) {
 }
 
 /// A row whose feed has as many states as the stack holds, and one more: then they need workspace. The reference would
-/// take minutes; lanes with elements apart go another way.
+/// take minutes; columns go another way.
 TEST(ScanSchedules, RowsWithManyFeedStates) {
   for (const auto& row : rows(ElementKind::F32)) {
     if (!row.backward || row.op != static_cast<std::int32_t>(ScanKind::Cumprod)) continue;

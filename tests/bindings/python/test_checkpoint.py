@@ -212,7 +212,7 @@ def test_every_option_and_message_has_pythons_words():
     root = Path(__file__).parents[3]
     texts = [
         literal
-        for file in sorted((root / "apps" / "planck").glob("*.cpp"))
+        for file in sorted((root / "apps" / "planck").rglob("*.cpp"))
         if file.name != "main.cpp"  # the texts of --help
         for literal in re.findall(r'"((?:[^"\\]|\\.)*)"', file.read_text())
         if re.search(r"--[a-z]", literal)

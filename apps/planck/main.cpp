@@ -5,7 +5,7 @@
 #include <exception>
 #include <new>
 
-#include "checkpoint/writer.hpp"
+#include "checkpoint/file.hpp"
 #include "commands/commands.hpp"
 #include "terminal/failure.hpp"
 

@@ -8,6 +8,7 @@ namespace planck::cli {
 
 Workers::Workers(int threads) {
   const int wanted = threads > 0 ? threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  scratch_.resize(static_cast<std::size_t>(std::min(wanted, kMaxThreads)));
   for (int worker = 1; worker < std::min(wanted, kMaxThreads); ++worker) {
     helpers_.emplace_back([this, worker] { help(worker); });
   }

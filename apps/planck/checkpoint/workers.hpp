@@ -1,5 +1,5 @@
-// A few threads that share the pieces of a tensor: each reads, computes and writes its own pieces, so that the disk
-// and the processor work at the same time. Which thread takes a piece changes nothing but the time.
+// A few threads that share the pieces of a tensor: each reads, computes and writes its own pieces in memory of its own,
+// so that the disk and the processor work at the same time. Which thread takes a piece changes nothing but the time.
 #pragma once
 
 #include <atomic>
@@ -10,6 +10,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "checkpoint/scratch.hpp"
 
 namespace planck::cli {
 
@@ -25,6 +27,9 @@ class Workers {
   ~Workers();
 
   int threads() const noexcept { return static_cast<int>(helpers_.size()) + 1; }
+
+  /// The memory of a worker; between calls of for_each the caller's too.
+  Scratch& scratch(int worker) noexcept { return scratch_[static_cast<std::size_t>(worker)]; }
 
   /// Calls body(worker, index) once for each index in [0, count), worker in [0, threads()). What a call throws is
   /// thrown again here, once all have ended; so is a Failure after a signal to stop.
@@ -44,6 +49,7 @@ class Workers {
   int busy_ = 0;
   bool stop_ = false;
   std::exception_ptr error_;
+  std::vector<Scratch> scratch_;
   std::vector<std::thread> helpers_;
 };
 

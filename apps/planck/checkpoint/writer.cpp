@@ -1,6 +1,5 @@
 #include "checkpoint/writer.hpp"
 
-#include "planck/version.hpp"
 #include "terminal/failure.hpp"
 
 namespace planck::cli {
@@ -50,7 +49,7 @@ File CheckpointWriter::create(const std::string& shard_name) const {
 
 std::uint64_t CheckpointWriter::finish(const std::optional<std::string>& config,
                                        const std::vector<std::pair<std::string, std::vector<TensorInfo>>>& shards,
-                                       Quantizer& copier) {
+                                       Workers& workers, const Advance& advance) {
   std::uint64_t bytes = 0;
   if (folder_) {
     if (config) write_text(output_->temporary() / kConfigName, *config);
@@ -62,7 +61,7 @@ std::uint64_t CheckpointWriter::finish(const std::optional<std::string>& config,
       fs::create_directories(place.parent_path());
       const File from = File::open(other.source);
       const File to = File::create(place);
-      copier.copy(from, 0, from.size(), to, 0);
+      copy_bytes(workers, advance, from, 0, from.size(), to, 0);
       to.sync();
     }
     for (const auto& entry : fs::recursive_directory_iterator(output_->temporary())) {
@@ -74,7 +73,5 @@ std::uint64_t CheckpointWriter::finish(const std::optional<std::string>& config,
   output_->publish();
   return bytes;
 }
-
-std::string version_text() { return text(PLANCK_VERSION_MAJOR, ".", PLANCK_VERSION_MINOR, ".", PLANCK_VERSION_PATCH); }
 
 }  // namespace planck::cli

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
-#include "quantize/quantizer.hpp"
+#include "checkpoint/copy.hpp"
 
 namespace planck::cli {
 
@@ -23,15 +23,13 @@ class CheckpointWriter {
 
   /// Adds config.json, the index and the other files of a folder, and publishes; the bytes of all files.
   std::uint64_t finish(const std::optional<std::string>& config,
-                       const std::vector<std::pair<std::string, std::vector<TensorInfo>>>& shards, Quantizer& copier);
+                       const std::vector<std::pair<std::string, std::vector<TensorInfo>>>& shards, Workers& workers,
+                       const Advance& advance);
 
  private:
   const Checkpoint& checkpoint_;
   bool folder_;
   std::optional<Output> output_;
 };
-
-/// "0.1.0".
-std::string version_text();
 
 }  // namespace planck::cli

@@ -5,8 +5,11 @@
 #include <functional>
 #include <random>
 
-#include "checkpoint/writer.hpp"
+#include "checkpoint/file.hpp"
+#include "checkpoint/json.hpp"
+#include "checkpoint/workers.hpp"
 #include "commands/commands.hpp"
+#include "planck/planck.hpp"
 #include "terminal/failure.hpp"
 #include "terminal/table.hpp"
 

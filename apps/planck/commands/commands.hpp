@@ -8,30 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "quantize/quantizer.hpp"
+#include "quantize/settings.hpp"
 
 namespace planck::cli {
 
-struct QuantizeOptions {
-  std::vector<std::string> inputs;
-  std::string output;
-  std::string scope = "channel";
-  std::int64_t group_size = 128;
-  std::optional<int> axis;
-  std::string mode = "symmetric";
-  std::string dtype = "int8";
-  std::vector<std::string> include;
-  std::vector<std::string> exclude;
-  std::int64_t min_size = 0;
-  bool embeddings = false;
-  std::string format = "compressed-tensors";
-  std::string report;
-  int threads = 0;
-  bool dry_run = false;
-  bool force = false;
-  bool copy_all = false;
-  bool json = false;
-};
 void quantize_command(const QuantizeOptions& options);
 
 struct DequantizeOptions {
@@ -73,6 +53,9 @@ struct InfoOptions {
   bool json = false;
 };
 void info_command(const InfoOptions& options);
+
+/// "0.1.0".
+std::string version_text();
 
 /// The largest part of the program's memory so far that was in use at once.
 std::uint64_t peak_memory() noexcept;

@@ -7,7 +7,9 @@
 #include <cstring>
 #include <map>
 
+#include "checkpoint/workers.hpp"
 #include "commands/commands.hpp"
+#include "quantize/statistics.hpp"
 #include "quantize/stored.hpp"
 #include "terminal/failure.hpp"
 #include "terminal/table.hpp"
@@ -24,7 +26,7 @@ struct Comparison {
 
 class Comparer {
  public:
-  explicit Comparer(int threads) : workers_(threads), scratch_(static_cast<std::size_t>(workers_.threads())) {}
+  explicit Comparer(int threads) : workers_(threads) {}
 
   void compare(const StoredTensor& a, const StoredTensor& b, Comparison& result) {
     if (a.tensor->shape != b.tensor->shape) {
@@ -49,7 +51,7 @@ class Comparer {
     const std::int64_t pieces = (elements + kStoredPiece - 1) / kStoredPiece;
     std::vector<ErrorSums> sums(static_cast<std::size_t>(pieces));
     workers_.for_each(pieces, [&](int worker, std::int64_t p) {
-      Scratch& own = scratch_[static_cast<std::size_t>(worker)];
+      Scratch& own = workers_.scratch(worker);
       const std::int64_t first = p * kStoredPiece;
       const std::int64_t count = std::min(kStoredPiece, elements - first);
       const std::byte* x = a.read(first, count, own, 0);
@@ -75,7 +77,7 @@ class Comparer {
     std::atomic<bool> same{true};
     const auto bytes = static_cast<std::int64_t>(a.tensor->bytes);
     workers_.for_each((bytes + kPieceBytes - 1) / kPieceBytes, [&](int worker, std::int64_t p) {
-      Scratch& own = scratch_[static_cast<std::size_t>(worker)];
+      Scratch& own = workers_.scratch(worker);
       const std::int64_t first = p * kPieceBytes;
       const auto count = static_cast<std::size_t>(std::min(kPieceBytes, bytes - first));
       const auto load = [&](const StoredTensor& stored, std::size_t slot) {
@@ -89,7 +91,6 @@ class Comparer {
   }
 
   Workers workers_;
-  std::vector<Scratch> scratch_;
 };
 
 std::string json_of(const Comparison& each) {

@@ -55,14 +55,13 @@ void dequantize_command(const DequantizeOptions& options) {
     for (const TensorInfo& tensor : files[s].second) bytes_after += tensor.bytes;
   }
   Progress progress("dequantising", bytes_after, options.json);
-  Quantizer copier(workers, {}, [&](std::uint64_t bytes) { progress.advance(bytes); });
-  std::vector<Scratch> scratch(static_cast<std::size_t>(workers.threads()));
+  const Advance advance = [&](std::uint64_t bytes) { progress.advance(bytes); };
   std::vector<std::size_t> next(files.size(), 0);
   for (const StoredTensor& each : tensors) {
     const TensorInfo& out = files[each.shard].second[next[each.shard]++];
     const File& output = outputs[each.shard];
     if (!each.coded()) {
-      copier.copy(*each.file, each.tensor->begin, each.tensor->bytes, output, out.begin);
+      copy_bytes(workers, advance, *each.file, each.tensor->begin, each.tensor->bytes, output, out.begin);
       continue;
     }
     const std::int64_t size = each.dtype().bits / 8;
@@ -73,7 +72,7 @@ void dequantize_command(const DequantizeOptions& options) {
     workers.for_each((out.elements + step - 1) / step, [&](int worker, std::int64_t p) {
       const std::int64_t first = p * step;
       const std::int64_t count = std::min(step, out.elements - first);
-      const std::byte* elements = each.read(first, count, scratch[static_cast<std::size_t>(worker)], 0);
+      const std::byte* elements = each.read(first, count, workers.scratch(worker), 0);
       output.write({elements, static_cast<std::size_t>(count * size)},
                    out.begin + static_cast<std::uint64_t>(first * size));
       progress.advance(static_cast<std::uint64_t>(count * size));
@@ -81,7 +80,7 @@ void dequantize_command(const DequantizeOptions& options) {
     output.start_writing(out.begin, out.bytes);
   }
   for (const File& output : outputs) output.sync();
-  const std::uint64_t folder_bytes = writer.finish(config, files, copier);
+  const std::uint64_t folder_bytes = writer.finish(config, files, workers, advance);
   const double seconds = progress.seconds();
 
   if (options.json) {

@@ -2,8 +2,10 @@
 #include <cstdio>
 
 #include "checkpoint/json.hpp"
-#include "checkpoint/writer.hpp"
 #include "commands/commands.hpp"
+#include "planck/planck.hpp"
+#include "planck/version.hpp"
+#include "terminal/failure.hpp"
 #include "terminal/table.hpp"
 
 namespace planck::cli {
@@ -30,6 +32,21 @@ std::vector<std::string> instruction_sets() {
 }
 
 }  // namespace
+
+std::string version_text() { return text(PLANCK_VERSION_MAJOR, ".", PLANCK_VERSION_MINOR, ".", PLANCK_VERSION_PATCH); }
+
+std::uint64_t peak_memory() noexcept {
+  // Not getrusage: its number begins with that of the program which started this one, a large Python for example.
+  std::FILE* status = std::fopen("/proc/self/status", "re");
+  if (status == nullptr) return 0;
+  unsigned long long kibibytes = 0;
+  char line[256];
+  while (std::fgets(line, sizeof line, status) != nullptr) {
+    if (std::sscanf(line, "VmHWM: %llu", &kibibytes) == 1) break;
+  }
+  std::fclose(status);
+  return kibibytes * 1024;
+}
 
 void info_command(const InfoOptions& options) {
   const std::vector<std::string> sets = instruction_sets();

@@ -21,7 +21,6 @@ void inspect_command(const InspectOptions& options) {
                {"Inf", Align::Right},
                {"size", Align::Right}});
   Workers workers(options.threads);
-  std::vector<Scratch> scratch(static_cast<std::size_t>(workers.threads()));
   std::map<std::string, std::pair<std::int64_t, std::uint64_t>> by_dtype;
   std::int64_t elements = 0;
   JsonArray tensors;
@@ -29,7 +28,7 @@ void inspect_command(const InspectOptions& options) {
   for (const Shard& shard : checkpoint.shards) {
     for (const TensorInfo& tensor : shard.header.tensors) {
       const bool measured = !options.header_only && has_range(tensor.dtype) && tensor.elements > 0;
-      const TensorRange range = measured ? range_in_file(shard.file, tensor, workers, scratch) : TensorRange();
+      const TensorRange range = measured ? range_in_file(shard.file, tensor, workers) : TensorRange();
       progress.advance(tensor.bytes);
       auto& [count, bytes] = by_dtype[std::string(tensor.dtype.name)];
       ++count;

@@ -6,6 +6,7 @@
 #include "checkpoint/folder.hpp"
 #include "checkpoint/writer.hpp"
 #include "commands/commands.hpp"
+#include "quantize/quantizer.hpp"
 #include "quantize/selection.hpp"
 #include "report/report.hpp"
 #include "report/text.hpp"
@@ -55,7 +56,7 @@ ShardPlan plan_shard(const Shard& shard, const std::vector<Choice>& choices, con
 }
 
 void write_shard(const Shard& shard, const std::vector<Choice>& choices, const ShardPlan& plan, const File& output,
-                 Quantizer& quantizer, Row* rows) {
+                 Workers& workers, Quantizer& quantizer, const Advance& advance, Row* rows) {
   output.write(std::as_bytes(std::span(plan.header)), 0);
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const TensorInfo& tensor = shard.header.tensors[i];
@@ -66,7 +67,7 @@ void write_shard(const Shard& shard, const std::vector<Choice>& choices, const S
       rows[i].sums =
           quantizer.run({&shard.file, &tensor, &output, out[0].begin, out[1].begin, zero_points ? out[2].begin : 0});
     } else {
-      quantizer.copy(shard.file, tensor.begin, tensor.bytes, output, out->begin);
+      copy_bytes(workers, advance, shard.file, tensor.begin, tensor.bytes, output, out->begin);
     }
   }
 }
@@ -214,7 +215,7 @@ void print_table(const Summary& run, const Report& report) {
 
 /// What would be wrong of the whole checkpoint, whichever tensors are chosen.
 void check_checkpoint(const Checkpoint& checkpoint, const Selection& selection, const QuantizeOptions& options) {
-  if (checkpoint.adapter && options.format == "compressed-tensors") {
+  if (checkpoint.adapter && options.compressed_tensors()) {
     throw Failure(ExitCode::Refused, text(in_quotes(checkpoint.title),
                                           " is an adapter (there is an adapter_config.json): its loader adds ",
                                           "these weights to another model's and knows no codes; use --format plain"));
@@ -227,7 +228,7 @@ void check_checkpoint(const Checkpoint& checkpoint, const Selection& selection, 
 
 /// Codes that nothing beside them describes look like weights to a loader.
 void warn_of_silence(const Checkpoint& checkpoint, const QuantizeOptions& options) {
-  if (options.format != "compressed-tensors") return;
+  if (!options.compressed_tensors()) return;
   const bool one_file = !checkpoint.folder && options.output.ends_with(".safetensors");
   std::string why;
   if (!checkpoint.config_text || one_file) {
@@ -248,19 +249,6 @@ void warn_of_silence(const Checkpoint& checkpoint, const QuantizeOptions& option
 
 }  // namespace
 
-std::uint64_t peak_memory() noexcept {
-  // Not getrusage: its number begins with that of the program which started this one, a large Python for example.
-  std::FILE* status = std::fopen("/proc/self/status", "re");
-  if (status == nullptr) return 0;
-  unsigned long long kibibytes = 0;
-  char line[256];
-  while (std::fgets(line, sizeof line, status) != nullptr) {
-    if (std::sscanf(line, "VmHWM: %llu", &kibibytes) == 1) break;
-  }
-  std::fclose(status);
-  return kibibytes * 1024;
-}
-
 void quantize_command(const QuantizeOptions& options) {
   const QuantizeSettings settings = settings_of(options);
   if (options.output.empty() && !options.dry_run) throw Failure(ExitCode::Usage, "--output is missing (or --dry-run)");
@@ -276,24 +264,26 @@ void quantize_command(const QuantizeOptions& options) {
   }
   if (!options.dry_run) {
     std::optional<std::string> config = checkpoint.config_text;
-    if (config && options.format == "compressed-tensors")
+    if (config && options.compressed_tensors())
       config = with_member(*config, "quantization_config", quantization_config(settings, selection));
     CheckpointWriter writer(checkpoint, options.output, options.force, options.report);
     Workers workers(options.threads);
     run.threads = workers.threads();
     Progress progress("quantising", run.bytes_before, options.json);
-    Quantizer quantizer(workers, settings, [&](std::uint64_t bytes) { progress.advance(bytes); });
+    const Advance advance = [&](std::uint64_t bytes) { progress.advance(bytes); };
+    Quantizer quantizer(workers, settings, advance);
     std::vector<std::pair<std::string, std::vector<TensorInfo>>> written;
     std::size_t first_row = 0;
     for (std::size_t s = 0; s < plans.size(); ++s) {
       const Shard& shard = checkpoint.shards[s];
       const File output = writer.create(shard.name);
-      write_shard(shard, selection.choices[s], plans[s], output, quantizer, run.rows.data() + first_row);
+      write_shard(shard, selection.choices[s], plans[s], output, workers, quantizer, advance,
+                  run.rows.data() + first_row);
       output.sync();
       first_row += selection.choices[s].size();
       written.emplace_back(shard.name, std::move(plans[s].tensors));
     }
-    run.folder_bytes_after = writer.finish(config, written, quantizer);
+    run.folder_bytes_after = writer.finish(config, written, workers, advance);
     run.seconds = progress.seconds();
   }
   const Report report = report_of(run);

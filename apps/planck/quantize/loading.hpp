@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "quantize/layers.hpp"
-#include "quantize/quantizer.hpp"
+#include "quantize/settings.hpp"
 
 namespace planck::cli {
 

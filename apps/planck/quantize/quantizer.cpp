@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
-#include <new>
 
 #include "terminal/failure.hpp"
-#include "terminal/unicode.hpp"
 
 namespace planck::cli {
 namespace {
-
-constexpr std::uint64_t kReadAhead = 8 << 20;
-constexpr std::int64_t kMostColumns = 1 << 17;  // a row of f64 is then a piece, and the ranges of all take 4 MiB
 
 // The slots of a worker's memory.
 enum Slot : std::size_t { kInput, kCodes, kScales, kZeroPoints, kRestored, kWorkspace, kWide, kWideRestored };
@@ -34,13 +29,6 @@ void run_plan(const typename Plan::Descriptor& descriptor, const typename Plan::
   must(plan.run(stream, {bytes > 0 ? scratch.slot(kWorkspace, bytes) : nullptr, bytes}, args));
 }
 
-/// Experts are told from a convolution of one dimension, [out, in, kernel], by their name.
-bool holds_experts(const TensorInfo& tensor) {
-  const std::string name = lowered(tensor.name);
-  return tensor.shape.size() == 3 &&
-         (name.find("expert") != std::string::npos || name.find("moe") != std::string::npos);
-}
-
 }  // namespace
 
 /// Elements [count, length, inner] in memory, with their codes and the scales of [count, inner].
@@ -59,70 +47,6 @@ struct Quantizer::Piece {
   std::int32_t* zero_points = nullptr;
   bool writes_scales = true;
 };
-
-std::byte* Scratch::slot(std::size_t slot, std::size_t bytes) {
-  if (slot >= buffers_.size()) buffers_.resize(slot + 1);
-  Buffer& buffer = buffers_[slot];
-  if (buffer.bytes < bytes) {
-    buffer.memory.reset();
-    buffer.memory.reset(static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{64})));
-    buffer.bytes = bytes;
-  }
-  return buffer.memory.get();
-}
-
-Segments segments_of(const TensorInfo& tensor, const QuantizeSettings& settings) {
-  const auto refuse = [&](const std::string& why) {
-    throw Failure(ExitCode::Refused, text("tensor ", in_quotes(tensor.name), " of shape ", shape_list(tensor.shape),
-                                          ": ", why, "; leave it out with --exclude, or choose otherwise"));
-  };
-  const std::vector<std::int64_t>& shape = tensor.shape;
-  // Experts are several matrices [out, in]; a convolution is one, with a kernel for each pair.
-  const std::size_t row_axis = holds_experts(tensor) ? 1 : 0;
-  const std::int64_t matrices = row_axis == 1 ? shape[0] : 1;
-  const std::int64_t rows = shape[row_axis];
-  const std::int64_t columns = shape[row_axis + 1];
-  const std::int64_t kernel = tensor.elements / (matrices * rows * columns);
-  const bool along_columns = settings.axis == 1;
-  std::vector<std::int64_t> scales(shape.size(), 1);
-  scales[0] = shape[0];
-  switch (settings.scope) {
-    case Scope::Tensor:
-      return {1, tensor.elements, 1, {1}};
-    case Scope::Token:
-      scales = shape;
-      scales.back() = 1;
-      return {tensor.elements / shape.back(), shape.back(), 1, scales};
-    case Scope::Channel:
-      scales[row_axis] = rows;
-      if (!along_columns) return {matrices * rows, columns * kernel, 1, scales};
-      if (kernel > 1) refuse("a convolution has no --axis 1");
-      scales[row_axis] = 1;
-      scales[row_axis + 1] = columns;
-      break;
-    case Scope::Group: {
-      const std::size_t cut_axis = row_axis + static_cast<std::size_t>(settings.axis);
-      const std::int64_t cut = shape[cut_axis];
-      if (cut % settings.group_size != 0) {
-        refuse(text("groups of ", settings.group_size, " do not divide its ", cut,
-                    along_columns ? " inputs" : " outputs"));
-      }
-      const std::int64_t groups = cut / settings.group_size;
-      if (along_columns) {
-        scales[row_axis] = rows;
-        scales[cut_axis] = groups;
-        return {matrices * rows * groups, settings.group_size * kernel, 1, scales};
-      }
-      scales = shape;
-      scales[cut_axis] = groups;
-      break;
-    }
-  }
-  const std::int64_t inner = columns * kernel;
-  if (inner > kMostColumns) refuse(text("ranges across rows are kept for at most ", kMostColumns, " columns"));
-  const std::int64_t length = settings.scope == Scope::Group ? settings.group_size : rows;
-  return {matrices * rows / length, length, inner, scales};
-}
 
 QuantizedSums Quantizer::measure(const Piece& piece, Scratch& scratch) const {
   const ElementKind element = piece.element;
@@ -253,7 +177,7 @@ QuantizedSums Quantizer::long_segment(const QuantizeJob& job, const Segments& se
   std::vector<RangeSums> ranges(static_cast<std::size_t>(inner));
   std::mutex mutex;
   workers_.for_each(pieces, [&](int worker, std::int64_t p) {
-    Scratch& scratch = scratch_[static_cast<std::size_t>(worker)];
+    Scratch& scratch = workers_.scratch(worker);
     const std::byte* memory = read(p, scratch);
     const auto count = static_cast<std::size_t>(rows_of(p) * inner);
     const std::span<double> wide(reinterpret_cast<double*>(scratch.slot(kWide, count * sizeof(double))), count);
@@ -305,15 +229,14 @@ QuantizedSums Quantizer::long_segment(const QuantizeJob& job, const Segments& se
   range.scale_element = element;
   range.qparams_only = true;
   DynamicRangeQuantizeArgs range_args;
-  range_args.input = AnyTensorRef::contiguous(bounds.data(), element, {2, inner});
-  range_args.scale_out = AnyTensorMut::contiguous(scales.data(), element, {inner});
-  if (!settings_.symmetric)
-    range_args.zero_point_out = AnyTensorMut::contiguous(zero_points.data(), ElementKind::S32, {inner});
-  run_plan<DynamicRangeQuantizePlan<>>(range, range_args, scratch_[0]);
+  range_args.input = AnyTensorRef::of(bounds.data(), element, {2, inner});
+  range_args.scale = AnyTensorMut::of(scales.data(), element, {inner});
+  if (!settings_.symmetric) range_args.zero_point = AnyTensorMut::of(zero_points.data(), ElementKind::S32, {inner});
+  run_plan<DynamicRangeQuantizePlan<>>(range, range_args, workers_.scratch(0));
 
   std::vector<QuantizedSums> sums(static_cast<std::size_t>(pieces));
   workers_.for_each(pieces, [&](int worker, std::int64_t p) {
-    Scratch& scratch = scratch_[static_cast<std::size_t>(worker)];
+    Scratch& scratch = workers_.scratch(worker);
     Piece piece;
     piece.element = element;
     piece.elements = rows_of(p) * inner;
@@ -366,8 +289,7 @@ QuantizedSums Quantizer::run(const QuantizeJob& job) {
     std::vector<QuantizedSums> sums(static_cast<std::size_t>(pieces));
     workers_.for_each(pieces, [&](int worker, std::int64_t p) {
       const std::int64_t count = std::min(units, segments.outer - p * units);
-      sums[static_cast<std::size_t>(p)] =
-          whole_segments(job, segments, p * units, count, scratch_[static_cast<std::size_t>(worker)]);
+      sums[static_cast<std::size_t>(p)] = whole_segments(job, segments, p * units, count, workers_.scratch(worker));
     });
     for (const QuantizedSums& each : sums) total.merge(each);
   } else {
@@ -381,21 +303,6 @@ QuantizedSums Quantizer::run(const QuantizeJob& job) {
   }
   job.output->start_writing(job.codes_at, static_cast<std::uint64_t>(job.tensor->elements));
   return total;
-}
-
-void Quantizer::copy(const File& from, std::uint64_t from_offset, std::uint64_t bytes, const File& to,
-                     std::uint64_t to_offset) {
-  constexpr auto kPiece = static_cast<std::uint64_t>(kPieceBytes);
-  workers_.for_each(static_cast<std::int64_t>((bytes + kPiece - 1) / kPiece), [&](int worker, std::int64_t p) {
-    const std::uint64_t begin = static_cast<std::uint64_t>(p) * kPiece;
-    const std::uint64_t count = std::min(kPiece, bytes - begin);
-    std::byte* memory = scratch_[static_cast<std::size_t>(worker)].slot(kInput, count);
-    from.will_read(from_offset + begin + kReadAhead, count);
-    from.read({memory, count}, from_offset + begin);
-    to.write({memory, count}, to_offset + begin);
-    advance_(count);
-  });
-  to.start_writing(to_offset, bytes);
 }
 
 }  // namespace planck::cli

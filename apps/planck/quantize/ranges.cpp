@@ -70,13 +70,12 @@ struct IntegerSums {
 
 /// measure(bytes, count, scratch) of every piece, merged in their order.
 template <class Sums, class Measure>
-Sums over_pieces(const File& file, const TensorInfo& tensor, Workers& workers, std::vector<Scratch>& scratch,
-                 const Measure& measure) {
+Sums over_pieces(const File& file, const TensorInfo& tensor, Workers& workers, const Measure& measure) {
   const std::int64_t size = tensor.dtype.bits / 8;
   const std::int64_t pieces = (tensor.elements + kStoredPiece - 1) / kStoredPiece;
   std::vector<Sums> sums(static_cast<std::size_t>(pieces));
   workers.for_each(pieces, [&](int worker, std::int64_t p) {
-    Scratch& own = scratch[static_cast<std::size_t>(worker)];
+    Scratch& own = workers.scratch(worker);
     const std::int64_t first = p * kStoredPiece;
     const auto count = static_cast<std::size_t>(std::min(kStoredPiece, tensor.elements - first));
     const std::size_t bytes = count * static_cast<std::size_t>(size);
@@ -121,26 +120,26 @@ bool has_range(const Dtype& dtype) noexcept {
   return dtype.is_float() || byte_float_of(dtype) != nullptr || with_integer(dtype.name, [](auto) {});
 }
 
-TensorRange range_in_file(const File& file, const TensorInfo& tensor, Workers& workers, std::vector<Scratch>& scratch) {
+TensorRange range_in_file(const File& file, const TensorInfo& tensor, Workers& workers) {
   TensorRange range;
   const bool integers = with_integer(tensor.dtype.name, [&]<class T>(T) {
-    const auto sums = over_pieces<IntegerSums<T>>(file, tensor, workers, scratch,
-                                                  [](const std::byte* memory, std::size_t count, Scratch&) {
-                                                    IntegerSums<T> piece;
-                                                    for (std::size_t i = 0; i < count; ++i) {
-                                                      T value;
-                                                      std::memcpy(&value, memory + i * sizeof value, sizeof value);
-                                                      piece.merge({value, value});
-                                                    }
-                                                    return piece;
-                                                  });
+    const auto sums =
+        over_pieces<IntegerSums<T>>(file, tensor, workers, [](const std::byte* memory, std::size_t count, Scratch&) {
+          IntegerSums<T> piece;
+          for (std::size_t i = 0; i < count; ++i) {
+            T value;
+            std::memcpy(&value, memory + i * sizeof value, sizeof value);
+            piece.merge({value, value});
+          }
+          return piece;
+        });
     if (tensor.elements == 0) return;
     range.min = range.min_json = std::to_string(sums.min);
     range.max = range.max_json = std::to_string(sums.max);
   });
   if (integers) return range;
   const auto over_floats = [&](const auto& measure) {
-    return of_floats(over_pieces<RangeSums>(file, tensor, workers, scratch, measure));
+    return of_floats(over_pieces<RangeSums>(file, tensor, workers, measure));
   };
   if (const ByteFloat* format = byte_float_of(tensor.dtype)) {
     std::array<float, 256> values{};

@@ -3,12 +3,10 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "checkpoint/file.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/workers.hpp"
-#include "quantize/quantizer.hpp"
 
 namespace planck::cli {
 
@@ -25,7 +23,7 @@ struct TensorRange {
 /// Not for complex numbers and elements of less than a byte.
 bool has_range(const Dtype& dtype) noexcept;
 
-/// Of a tensor that `has_range`, piece by piece; `scratch` is one for each worker.
-TensorRange range_in_file(const File& file, const TensorInfo& tensor, Workers& workers, std::vector<Scratch>& scratch);
+/// Of a tensor that `has_range`, piece by piece.
+TensorRange range_in_file(const File& file, const TensorInfo& tensor, Workers& workers);
 
 }  // namespace planck::cli

@@ -4,12 +4,11 @@
 
 #include "quantize/loading.hpp"
 #include "quantize/patterns.hpp"
+#include "quantize/segments.hpp"
 #include "terminal/failure.hpp"
 
 namespace planck::cli {
 namespace {
-
-bool for_compressed_tensors(const QuantizeOptions& options) { return options.format == "compressed-tensors"; }
 
 struct Rules {
   Patterns include;
@@ -66,58 +65,9 @@ void check_expressible(const TensorInfo& tensor, const Choice& choice, const Mod
 
 }  // namespace
 
-QuantizeSettings settings_of(const QuantizeOptions& options) {
-  const auto wrong = [](const std::string& why) { throw Failure(ExitCode::Usage, why); };
-  QuantizeSettings settings;
-  settings.scope = options.scope == "group"    ? Scope::Group
-                   : options.scope == "tensor" ? Scope::Tensor
-                   : options.scope == "token"  ? Scope::Token
-                                               : Scope::Channel;
-  settings.group_size = options.group_size;
-  settings.symmetric = options.mode == "symmetric";
-  settings.codes = options.dtype == "uint8" ? ElementKind::U8 : ElementKind::S8;
-  const int usual_axis = settings.scope == Scope::Group ? 1 : 0;
-  const int axis = options.axis.value_or(usual_axis);
-  settings.axis = axis < 0 ? axis + 2 : axis;
-  if (settings.axis < 0 || settings.axis > 1)
-    wrong(text("--axis ", axis, ": a weight has the axes 0 (outputs) and 1 (inputs)"));
-  if (options.axis && (settings.scope == Scope::Tensor || settings.scope == Scope::Token)) {
-    wrong(text("--axis says nothing for --scope ", options.scope));
-  }
-  if (settings.group_size < 1) wrong("--group-size must be at least 1");
-  if (options.min_size < 0) wrong("--min-size must not be negative");
-  if (settings.codes == ElementKind::U8 && settings.symmetric) {
-    wrong("--dtype uint8 needs --mode asymmetric: symmetric codes without a sign would lose every negative weight");
-  }
-  if (!for_compressed_tensors(options)) return settings;
-  if (settings.codes == ElementKind::U8) wrong("the format compressed-tensors has no uint8: use --format plain");
-  if (settings.axis != usual_axis) {
-    wrong(text("the format compressed-tensors has no --scope ", options.scope, " along axis ", settings.axis,
-               ": use --format plain"));
-  }
-  return settings;
-}
-
-std::string scope_text(const QuantizeSettings& settings) {
-  const std::string axis = settings.scope == Scope::Channel && settings.axis == 1 ? ", axis 1"
-                           : settings.scope == Scope::Group && settings.axis == 0 ? ", axis 0"
-                                                                                  : "";
-  switch (settings.scope) {
-    case Scope::Channel:
-      return "channel" + axis;
-    case Scope::Group:
-      return text("group ", settings.group_size, axis);
-    case Scope::Tensor:
-      return "tensor";
-    case Scope::Token:
-      break;
-  }
-  return "token";
-}
-
 Selection select_tensors(const Checkpoint& checkpoint, const QuantizeOptions& options,
                          const QuantizeSettings& settings) {
-  const bool compressed = for_compressed_tensors(options);
+  const bool compressed = options.compressed_tensors();
   const ModelFacts facts = facts_of(checkpoint);
   if (facts.quantized) {
     throw Failure(ExitCode::Refused,

@@ -5,18 +5,10 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
-#include "commands/commands.hpp"
 #include "quantize/layers.hpp"
-#include "quantize/quantizer.hpp"
+#include "quantize/settings.hpp"
 
 namespace planck::cli {
-
-/// The settings of the command line; a Failure (Usage) for combinations that make no sense or, for the format
-/// compressed-tensors, that it cannot express.
-QuantizeSettings settings_of(const QuantizeOptions& options);
-
-/// "channel", "group 128", …, as reports show it.
-std::string scope_text(const QuantizeSettings& settings);
 
 struct Choice {
   bool quantize = false;

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <set>
 
+#include "checkpoint/copy.hpp"
+#include "planck/planck.hpp"
 #include "terminal/failure.hpp"
 
 namespace planck::cli {
@@ -112,7 +114,7 @@ const std::byte* StoredTensor::read(std::int64_t first, std::int64_t count, Scra
   std::byte* to = scratch.slot(slot, static_cast<std::size_t>(count * size));
   if (!coded()) {
     const std::uint64_t at = tensor->begin + static_cast<std::uint64_t>(first * size);
-    file->will_read(at + (8U << 20), static_cast<std::uint64_t>(count * size));
+    file->will_read(at + kReadAhead, static_cast<std::uint64_t>(count * size));
     file->read({to, static_cast<std::size_t>(count * size)}, at);
     return to;
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
-#include "quantize/quantizer.hpp"
+#include "checkpoint/scratch.hpp"
 
 namespace planck::cli {
 

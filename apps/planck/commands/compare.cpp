@@ -54,8 +54,8 @@ class Comparer {
       Scratch& own = workers_.scratch(worker);
       const std::int64_t first = p * kStoredPiece;
       const std::int64_t count = std::min(kStoredPiece, elements - first);
-      const std::byte* x = a.read(first, count, own, 0);
-      const std::byte* y = b.read(first, count, own, kStoredSlots);
+      const std::byte* x = a.read(first, count, plans_, own, 0);
+      const std::byte* y = b.read(first, count, plans_, own, kStoredSlots);
       const auto measure = [&]<class C>(C) {
         const auto wide = [&](const StoredTensor& stored, const std::byte* from, std::size_t slot) {
           const std::span<C> to(reinterpret_cast<C*>(own.slot(slot, static_cast<std::size_t>(count) * sizeof(C))),
@@ -91,6 +91,7 @@ class Comparer {
   }
 
   Workers workers_;
+  RestorePlans plans_;
 };
 
 std::string json_of(const Comparison& each) {

@@ -56,6 +56,7 @@ void dequantize_command(const DequantizeOptions& options) {
   }
   Progress progress("dequantising", bytes_after, options.json);
   const Advance advance = [&](std::uint64_t bytes) { progress.advance(bytes); };
+  RestorePlans plans;
   std::vector<std::size_t> next(files.size(), 0);
   for (const StoredTensor& each : tensors) {
     const TensorInfo& out = files[each.shard].second[next[each.shard]++];
@@ -72,7 +73,7 @@ void dequantize_command(const DequantizeOptions& options) {
     workers.for_each((out.elements + step - 1) / step, [&](int worker, std::int64_t p) {
       const std::int64_t first = p * step;
       const std::int64_t count = std::min(step, out.elements - first);
-      const std::byte* elements = each.read(first, count, workers.scratch(worker), 0);
+      const std::byte* elements = each.read(first, count, plans, workers.scratch(worker), 0);
       output.write({elements, static_cast<std::size_t>(count * size)},
                    out.begin + static_cast<std::uint64_t>(first * size));
       progress.advance(static_cast<std::uint64_t>(count * size));

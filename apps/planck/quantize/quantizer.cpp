@@ -12,21 +12,23 @@ namespace {
 // The slots of a worker's memory.
 enum Slot : std::size_t { kInput, kCodes, kScales, kZeroPoints, kRestored, kWorkspace, kWide, kWideRestored };
 
-template <class T>
-T must(const Result<T>& result) {
+void must(const Result<void>& result) {
   if (!result) throw Failure(ExitCode::Refused, result.error().c_str());
-  if constexpr (!std::is_void_v<T>) return *result;
 }
 
-/// Runs a plan with a workspace of at most a piece.
-template <class Plan>
-void run_plan(const typename Plan::Descriptor& descriptor, const typename Plan::Args& args, Scratch& scratch) {
-  const Stream stream = Stream::cpu(1);
-  PlanPreference preference;
-  preference.max_workspace_bytes = static_cast<std::size_t>(kPieceBytes);
-  const Plan plan = must(Plan::select(stream, descriptor, preference));
-  const std::size_t bytes = plan.workspace_size();
-  must(plan.run(stream, {bytes > 0 ? scratch.slot(kWorkspace, bytes) : nullptr, bytes}, args));
+/// A number as an element of a float kind.
+void store(ElementKind element, double number, std::byte* to) {
+  const auto put = [&](auto value) { std::memcpy(to, &value, sizeof value); };
+  switch (element) {
+    case ElementKind::F16:
+      return put(f16(number));
+    case ElementKind::Bf16:
+      return put(bf16(number));
+    case ElementKind::F32:
+      return put(static_cast<float>(number));
+    default:
+      return put(number);
+  }
 }
 
 }  // namespace
@@ -46,12 +48,60 @@ struct Quantizer::Piece {
   std::byte* scales = nullptr;
   std::int32_t* zero_points = nullptr;
   bool writes_scales = true;
+
+  AnyTensorRef input_view() const { return AnyTensorRef::of(input, element, shape); }
+  AnyTensorMut codes_view(ElementKind kind) const { return AnyTensorMut::of(codes, kind, shape); }
+  AnyTensorMut scales_view() const { return AnyTensorMut::of(scales, element, scale_shape); }
+  AnyTensorMut zero_points_view() const { return AnyTensorMut::of(zero_points, ElementKind::S32, scale_shape); }
 };
 
-QuantizedSums Quantizer::measure(const Piece& piece, Scratch& scratch) const {
+/// The `inner` segments of one index of the outer axis, where they do not fit a piece: pieces are a few of their rows.
+struct Quantizer::LongSegment {
+  const QuantizeJob& job;
+  ElementKind element;
+  std::int64_t index;
+  std::int64_t length;
+  std::int64_t inner;
+  std::int64_t rows;  ///< of a piece
+
+  std::int64_t pieces() const noexcept { return (length + rows - 1) / rows; }
+  std::int64_t rows_of(std::int64_t piece) const noexcept { return std::min(rows, length - piece * rows); }
+  std::int64_t start(std::int64_t piece) const noexcept { return (index * length + piece * rows) * inner; }
+};
+
+/// Of `inner` segments.
+struct Quantizer::QParams {
+  std::vector<std::byte> scales;
+  std::vector<std::int32_t> zero_points;
+};
+
+std::byte* Quantizer::read(const QuantizeJob& job, ElementKind element, std::int64_t first, std::int64_t count,
+                           Scratch& scratch) const {
+  const auto bytes = static_cast<std::size_t>(count * size_of(element));
+  std::byte* memory = scratch.slot(kInput, bytes);
+  const std::uint64_t at = job.tensor->begin + static_cast<std::uint64_t>(first * size_of(element));
+  job.input->will_read(at + kReadAhead, bytes);
+  job.input->read({memory, bytes}, at);
+  return memory;
+}
+
+DynamicRangeQuantizeDescriptor Quantizer::range_descriptor(const Shape& shape, const Granularity& scope,
+                                                           ElementKind element) const {
+  DynamicRangeQuantizeDescriptor what;
+  what.shape = shape;
+  what.q_min = settings_.q_min();
+  what.q_max = settings_.q_max();
+  what.mode = settings_.symmetric ? DynamicRangeMode::Symmetric : DynamicRangeMode::Asymmetric;
+  what.scope = scope;
+  what.input_element = element;
+  what.output_element = settings_.codes;
+  what.scale_element = element;
+  return what;
+}
+
+QuantizedSums Quantizer::measure(const Piece& piece, Scratch& scratch) {
   const ElementKind element = piece.element;
-  const auto bytes = static_cast<std::size_t>(piece.elements * size_of(element));
-  std::byte* restored = scratch.slot(kRestored, bytes);
+  std::byte* restored = scratch.slot(kRestored, static_cast<std::size_t>(piece.elements * size_of(element)));
   DequantizeDescriptor back;
   back.shape = piece.shape;
   back.input_element = settings_.codes;
@@ -60,12 +110,11 @@ QuantizedSums Quantizer::measure(const Piece& piece, Scratch& scratch) const {
   back.scale_element = element;
   back.trust_qparams = true;
   DequantizeArgs args;
-  args.input = AnyTensorRef::contiguous(piece.codes, settings_.codes, piece.shape);
-  args.scale = ScaleArg(AnyTensorRef::contiguous(piece.scales, element, piece.scale_shape));
-  if (!settings_.symmetric)
-    args.zero_point = ZeroPointArg(AnyTensorRef::contiguous(piece.zero_points, ElementKind::S32, piece.scale_shape));
-  args.output = AnyTensorMut::contiguous(restored, element, piece.shape);
-  run_plan<DequantizePlan<>>(back, args, scratch);
+  args.input = piece.codes_view(settings_.codes);
+  args.scale = ScaleArg(piece.scales_view());
+  if (!settings_.symmetric) args.zero_point = ZeroPointArg(piece.zero_points_view());
+  args.output = AnyTensorMut::of(restored, element, piece.shape);
+  must(dequantize_plans_.run(back, args, scratch, kWorkspace));
 
   QuantizedSums sums;
   const auto count = static_cast<std::size_t>(piece.elements);
@@ -105,7 +154,7 @@ void Quantizer::write(const QuantizeJob& job, const Piece& piece) const {
 }
 
 QuantizedSums Quantizer::whole_segments(const QuantizeJob& job, const Segments& segments, std::int64_t first,
-                                        std::int64_t count, Scratch& scratch) const {
+                                        std::int64_t count, Scratch& scratch) {
   Piece piece;
   piece.element = *job.tensor->dtype.kind;
   const std::int64_t unit = segments.length * segments.inner;
@@ -123,67 +172,36 @@ QuantizedSums Quantizer::whole_segments(const QuantizeJob& job, const Segments& 
     piece.scope = PerGroup{1, segments.length};
   }
   const std::int64_t element = size_of(piece.element);
-  const auto bytes = static_cast<std::size_t>(piece.elements * element);
-  piece.input = scratch.slot(kInput, bytes);
+  const auto scales = static_cast<std::size_t>(piece.segments);
   piece.codes = scratch.slot(kCodes, static_cast<std::size_t>(piece.elements));
-  piece.scales = scratch.slot(kScales, static_cast<std::size_t>(piece.segments * element));
-  piece.zero_points =
-      reinterpret_cast<std::int32_t*>(scratch.slot(kZeroPoints, static_cast<std::size_t>(piece.segments) * 4));
-  const std::uint64_t at = job.tensor->begin + static_cast<std::uint64_t>(piece.first_element * element);
-  job.input->will_read(at + kReadAhead, bytes);
-  job.input->read({piece.input, bytes}, at);
+  piece.scales = scratch.slot(kScales, scales * static_cast<std::size_t>(element));
+  piece.zero_points = reinterpret_cast<std::int32_t*>(scratch.slot(kZeroPoints, scales * sizeof(std::int32_t)));
+  piece.input = read(job, piece.element, piece.first_element, piece.elements, scratch);
 
-  DynamicRangeQuantizeDescriptor what;
-  what.shape = piece.shape;
-  what.q_min = settings_.q_min();
-  what.q_max = settings_.q_max();
-  what.mode = settings_.symmetric ? DynamicRangeMode::Symmetric : DynamicRangeMode::Asymmetric;
-  what.scope = piece.scope;
-  what.input_element = piece.element;
-  what.output_element = settings_.codes;
-  what.scale_element = piece.element;
   DynamicRangeQuantizeArgs args;
-  args.input = AnyTensorRef::contiguous(piece.input, piece.element, piece.shape);
-  args.scale_out = AnyTensorMut::contiguous(piece.scales, piece.element, piece.scale_shape);
-  args.output = AnyTensorMut::contiguous(piece.codes, settings_.codes, piece.shape);
-  if (!settings_.symmetric)
-    args.zero_point_out = AnyTensorMut::contiguous(piece.zero_points, ElementKind::S32, piece.scale_shape);
-  run_plan<DynamicRangeQuantizePlan<>>(what, args, scratch);
+  args.input = piece.input_view();
+  args.scale = piece.scales_view();
+  args.output = piece.codes_view(settings_.codes);
+  if (!settings_.symmetric) args.zero_point = piece.zero_points_view();
+  must(range_plans_.run(range_descriptor(piece.shape, piece.granularity, piece.element), args, scratch, kWorkspace));
   write(job, piece);
-  advance_(bytes);
+  advance_(static_cast<std::uint64_t>(piece.elements * element));
   return measure(piece, scratch);
 }
 
-/// The ranges of `inner` segments that do not fit a piece, then their codes. Ranges are kept as elements of the tensor,
-/// row 0 the smallest and row 1 the largest, so that the plan that turns ranges into scales sees numbers of the tensor.
-QuantizedSums Quantizer::long_segment(const QuantizeJob& job, const Segments& segments, std::int64_t index) {
-  const ElementKind element = *job.tensor->dtype.kind;
-  const std::int64_t size = size_of(element);
-  const std::int64_t inner = segments.inner;
-  const std::int64_t rows = inner == 1 ? kPieceBytes / size : std::max<std::int64_t>(1, kPieceBytes / (inner * size));
-  const std::int64_t pieces = (segments.length + rows - 1) / rows;
-  const auto start = [&](std::int64_t piece) { return (index * segments.length + piece * rows) * inner; };
-  const auto rows_of = [&](std::int64_t piece) { return std::min(rows, segments.length - piece * rows); };
-  const auto read = [&](std::int64_t piece, Scratch& scratch) {
-    const auto bytes = static_cast<std::size_t>(rows_of(piece) * inner * size);
-    std::byte* memory = scratch.slot(kInput, bytes);
-    const std::uint64_t at = job.tensor->begin + static_cast<std::uint64_t>(start(piece) * size);
-    job.input->will_read(at + kReadAhead, bytes);
-    job.input->read({memory, bytes}, at);
-    advance_(bytes / 2);  // it is read twice
-    return memory;
-  };
-
-  std::vector<RangeSums> ranges(static_cast<std::size_t>(inner));
+std::vector<RangeSums> Quantizer::ranges_of(const LongSegment& segment) {
+  std::vector<RangeSums> ranges(static_cast<std::size_t>(segment.inner));
   std::mutex mutex;
-  workers_.for_each(pieces, [&](int worker, std::int64_t p) {
+  workers_.for_each(segment.pieces(), [&](int worker, std::int64_t p) {
     Scratch& scratch = workers_.scratch(worker);
-    const std::byte* memory = read(p, scratch);
-    const auto count = static_cast<std::size_t>(rows_of(p) * inner);
+    const std::int64_t elements = segment.rows_of(p) * segment.inner;
+    const std::byte* memory = read(segment.job, segment.element, segment.start(p), elements, scratch);
+    const auto count = static_cast<std::size_t>(elements);
+    advance_(count * static_cast<std::size_t>(size_of(segment.element)) / 2);  // it is read twice
     const std::span<double> wide(reinterpret_cast<double*>(scratch.slot(kWide, count * sizeof(double))), count);
-    widen(element, memory, wide);
-    std::vector<RangeSums> own(static_cast<std::size_t>(inner));
-    if (inner == 1) {
+    widen(segment.element, memory, wide);
+    std::vector<RangeSums> own(ranges.size());
+    if (own.size() == 1) {
       own[0] = range_of(std::span<const double>(wide));
     } else {
       for (std::size_t i = 0; i < count; ++i) {
@@ -196,83 +214,79 @@ QuantizedSums Quantizer::long_segment(const QuantizeJob& job, const Segments& se
     const std::lock_guard lock(mutex);
     for (std::size_t i = 0; i < own.size(); ++i) ranges[i].merge(own[i]);
   });
+  return ranges;
+}
 
-  std::vector<std::byte> bounds(static_cast<std::size_t>(2 * inner * size));
-  for (std::int64_t i = 0; i < 2 * inner; ++i) {
-    const RangeSums& range = ranges[static_cast<std::size_t>(i % inner)];
-    const double bound = !range.any() ? 0 : i < inner ? range.min : range.max;
-    const auto store = [&](auto value) { std::memcpy(bounds.data() + i * size, &value, sizeof value); };
-    switch (element) {
-      case ElementKind::F16:
-        store(f16(bound));
-        break;
-      case ElementKind::Bf16:
-        store(bf16(bound));
-        break;
-      case ElementKind::F32:
-        store(static_cast<float>(bound));
-        break;
-      default:
-        store(bound);
-    }
+/// The ranges become elements of the tensor, row 0 the smallest and row 1 the largest, so that the plan that turns
+/// ranges into scales sees numbers of the tensor.
+Quantizer::QParams Quantizer::qparams_of(ElementKind element, const std::vector<RangeSums>& ranges) {
+  const auto inner = static_cast<std::int64_t>(ranges.size());
+  const auto size = static_cast<std::size_t>(size_of(element));
+  std::vector<std::byte> bounds(2 * ranges.size() * size);
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    store(element, ranges[i].any() ? ranges[i].min : 0, bounds.data() + i * size);
+    store(element, ranges[i].any() ? ranges[i].max : 0, bounds.data() + (ranges.size() + i) * size);
   }
-  std::vector<std::byte> scales(static_cast<std::size_t>(inner * size));
-  std::vector<std::int32_t> zero_points(static_cast<std::size_t>(inner));
-  DynamicRangeQuantizeDescriptor range;
-  range.shape = {2, inner};
-  range.q_min = settings_.q_min();
-  range.q_max = settings_.q_max();
-  range.mode = settings_.symmetric ? DynamicRangeMode::Symmetric : DynamicRangeMode::Asymmetric;
-  range.scope = PerChannel{1};
-  range.input_element = element;
-  range.output_element = settings_.codes;
-  range.scale_element = element;
-  range.qparams_only = true;
-  DynamicRangeQuantizeArgs range_args;
-  range_args.input = AnyTensorRef::of(bounds.data(), element, {2, inner});
-  range_args.scale = AnyTensorMut::of(scales.data(), element, {inner});
-  if (!settings_.symmetric) range_args.zero_point = AnyTensorMut::of(zero_points.data(), ElementKind::S32, {inner});
-  run_plan<DynamicRangeQuantizePlan<>>(range, range_args, workers_.scratch(0));
+  QParams found{std::vector<std::byte>(ranges.size() * size), std::vector<std::int32_t>(ranges.size())};
+  DynamicRangeQuantizeDescriptor what = range_descriptor({2, inner}, PerChannel{1}, element);
+  what.qparams_only = true;
+  DynamicRangeQuantizeArgs args;
+  args.input = AnyTensorRef::of(bounds.data(), element, {2, inner});
+  args.scale = AnyTensorMut::of(found.scales.data(), element, {inner});
+  if (!settings_.symmetric) args.zero_point = AnyTensorMut::of(found.zero_points.data(), ElementKind::S32, {inner});
+  must(range_plans_.run(what, args, workers_.scratch(0), kWorkspace));
+  return found;
+}
 
-  std::vector<QuantizedSums> sums(static_cast<std::size_t>(pieces));
-  workers_.for_each(pieces, [&](int worker, std::int64_t p) {
-    Scratch& scratch = workers_.scratch(worker);
-    Piece piece;
-    piece.element = element;
-    piece.elements = rows_of(p) * inner;
-    piece.first_element = start(p);
-    piece.segments = inner;
-    piece.first_segment = index * inner;
-    piece.shape = {rows_of(p), inner};
-    piece.scale_shape = {inner};
-    piece.scope = PerChannel{1};
-    if (inner == 1) {
-      piece.shape = {rows_of(p)};
-      piece.scale_shape = Shape();
-      piece.scope = PerTensor{};
-    }
-    piece.input = read(p, scratch);
-    piece.codes = scratch.slot(kCodes, static_cast<std::size_t>(piece.elements));
-    piece.scales = scales.data();
-    piece.zero_points = zero_points.data();
-    piece.writes_scales = p == 0;
-    QuantizeDescriptor what;
-    what.shape = piece.shape;
-    what.q_min = settings_.q_min();
-    what.q_max = settings_.q_max();
-    what.input_element = element;
-    what.output_element = settings_.codes;
-    what.scope = piece.scope;
-    what.scale_element = element;
-    QuantizeArgs args;
-    args.input = AnyTensorRef::contiguous(piece.input, element, piece.shape);
-    args.scale = ScaleArg(AnyTensorRef::contiguous(piece.scales, element, piece.scale_shape));
-    if (!settings_.symmetric)
-      args.zero_point = ZeroPointArg(AnyTensorRef::contiguous(piece.zero_points, ElementKind::S32, piece.scale_shape));
-    args.output = AnyTensorMut::contiguous(piece.codes, settings_.codes, piece.shape);
-    run_plan<QuantizePlan<>>(what, args, scratch);
-    write(job, piece);
-    sums[static_cast<std::size_t>(p)] = measure(piece, scratch);
+QuantizedSums Quantizer::code_rows(const LongSegment& segment, QParams& qparams, std::int64_t index, Scratch& scratch) {
+  Piece piece;
+  piece.element = segment.element;
+  piece.elements = segment.rows_of(index) * segment.inner;
+  piece.first_element = segment.start(index);
+  piece.segments = segment.inner;
+  piece.first_segment = segment.index * segment.inner;
+  piece.shape = {segment.rows_of(index), segment.inner};
+  piece.scale_shape = {segment.inner};
+  piece.granularity = PerChannel{1};
+  if (segment.inner == 1) {
+    piece.shape = {segment.rows_of(index)};
+    piece.scale_shape = Shape();
+    piece.granularity = PerTensor{};
+  }
+  piece.input = read(segment.job, piece.element, piece.first_element, piece.elements, scratch);
+  advance_(static_cast<std::uint64_t>(piece.elements * size_of(piece.element)) / 2);
+  piece.codes = scratch.slot(kCodes, static_cast<std::size_t>(piece.elements));
+  piece.scales = qparams.scales.data();
+  piece.zero_points = qparams.zero_points.data();
+  piece.writes_scales = index == 0;
+
+  QuantizeDescriptor what;
+  what.shape = piece.shape;
+  what.q_min = settings_.q_min();
+  what.q_max = settings_.q_max();
+  what.input_element = piece.element;
+  what.output_element = settings_.codes;
+  what.granularity = piece.granularity;
+  what.scale_element = piece.element;
+  QuantizeArgs args;
+  args.input = piece.input_view();
+  args.scale = ScaleArg(piece.scales_view());
+  if (!settings_.symmetric) args.zero_point = ZeroPointArg(piece.zero_points_view());
+  args.output = piece.codes_view(settings_.codes);
+  must(quantize_plans_.run(what, args, scratch, kWorkspace));
+  write(segment.job, piece);
+  return measure(piece, scratch);
+}
+
+/// The ranges of `inner` segments that do not fit a piece, then their codes.
+QuantizedSums Quantizer::long_segment(const QuantizeJob& job, const Segments& segments, std::int64_t index) {
+  const ElementKind element = *job.tensor->dtype.kind;
+  const std::int64_t rows = std::max<std::int64_t>(1, kPieceBytes / (segments.inner * size_of(element)));
+  const LongSegment segment{job, element, index, segments.length, segments.inner, rows};
+  QParams qparams = qparams_of(element, ranges_of(segment));
+  std::vector<QuantizedSums> sums(static_cast<std::size_t>(segment.pieces()));
+  workers_.for_each(segment.pieces(), [&](int worker, std::int64_t p) {
+    sums[static_cast<std::size_t>(p)] = code_rows(segment, qparams, p, workers_.scratch(worker));
   });
   QuantizedSums total;
   for (const QuantizedSums& each : sums) total.merge(each);

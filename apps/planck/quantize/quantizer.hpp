@@ -1,17 +1,19 @@
 // Quantises one tensor from a file into a file, piece by piece.
 //
-// A tensor is [outer, length, inner]: the `length` elements of one (outer, inner) share a scale. While a segment fits
-// a piece, ranges and codes are found in one pass by DynamicRangeQuantizePlan; longer segments (one scale for a large
-// tensor) take two, the ranges first. Either way the bits are those of one run over the whole tensor, because a range
-// has no order; so neither the pieces nor the threads show.
+// While a segment, the elements that share a scale, fits a piece, ranges and codes are found in one pass by
+// DynamicRangeQuantizePlan; longer segments (one scale for a large tensor) take two, the ranges first. Either way the
+// bits are those of one run over the whole tensor, because a range has no order; so neither the pieces nor the threads
+// show.
 #pragma once
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/copy.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "planck/planck.hpp"
+#include "quantize/plans.hpp"
 #include "quantize/segments.hpp"
 #include "quantize/statistics.hpp"
 
@@ -49,15 +51,29 @@ class Quantizer {
 
  private:
   struct Piece;
+  struct LongSegment;
+  struct QParams;
+
   QuantizedSums whole_segments(const QuantizeJob& job, const Segments& segments, std::int64_t first, std::int64_t count,
-                               Scratch& scratch) const;
+                               Scratch& scratch);
   QuantizedSums long_segment(const QuantizeJob& job, const Segments& segments, std::int64_t index);
-  QuantizedSums measure(const Piece& piece, Scratch& scratch) const;
+  std::vector<RangeSums> ranges_of(const LongSegment& segment);
+  QParams qparams_of(ElementKind element, const std::vector<RangeSums>& ranges);
+  QuantizedSums code_rows(const LongSegment& segment, QParams& qparams, std::int64_t index, Scratch& scratch);
+
+  std::byte* read(const QuantizeJob& job, ElementKind element, std::int64_t first, std::int64_t count,
+                  Scratch& scratch) const;
+  DynamicRangeQuantizeDescriptor range_descriptor(const Shape& shape, const Granularity& scope,
+                                                  ElementKind element) const;
+  QuantizedSums measure(const Piece& piece, Scratch& scratch);
   void write(const QuantizeJob& job, const Piece& piece) const;
 
   Workers& workers_;
   QuantizeSettings settings_;
   Advance advance_;
+  KeptPlans<DynamicRangeQuantizePlan<>> range_plans_{kPieceBytes};
+  KeptPlans<QuantizePlan<>> quantize_plans_{kPieceBytes};
+  KeptPlans<DequantizePlan<>> dequantize_plans_{kPieceBytes};
 };
 
 }  // namespace planck::cli

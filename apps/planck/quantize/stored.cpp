@@ -109,7 +109,8 @@ std::vector<StoredTensor> stored_tensors(const Checkpoint& checkpoint) {
   return all;
 }
 
-const std::byte* StoredTensor::read(std::int64_t first, std::int64_t count, Scratch& scratch, std::size_t slot) const {
+const std::byte* StoredTensor::read(std::int64_t first, std::int64_t count, RestorePlans& plans, Scratch& scratch,
+                                    std::size_t slot) const {
   const std::int64_t size = dtype().bits / 8;
   std::byte* to = scratch.slot(slot, static_cast<std::size_t>(count * size));
   if (!coded()) {
@@ -136,14 +137,14 @@ const std::byte* StoredTensor::read(std::int64_t first, std::int64_t count, Scra
       const std::int64_t in_group = width - column % width;
       columns_now = in_group == width && in_row >= width ? in_row / width * width : std::min(in_row, in_group);
     }
-    restore(at, rows_now, columns_now, to + (at - first) * size, scratch, slot + 1);
+    restore(at, rows_now, columns_now, to + (at - first) * size, plans, scratch, slot + 1);
     at += rows_now * columns_now;
   }
   return to;
 }
 
 void StoredTensor::restore(std::int64_t first, std::int64_t rows_now, std::int64_t columns_now, std::byte* to,
-                           Scratch& scratch, std::size_t slot) const {
+                           RestorePlans& plans, Scratch& scratch, std::size_t slot) const {
   const std::int64_t width = std::min(columns / scale_columns, columns_now);
   const std::int64_t band = rows / scale_rows;
   const std::int64_t scales_across = columns_now / width;
@@ -193,11 +194,7 @@ void StoredTensor::restore(std::int64_t first, std::int64_t rows_now, std::int64
   args.scale = ScaleArg(shared(scales, kind));
   if (zero_point != nullptr) args.zero_point = ZeroPointArg(shared(wide, ElementKind::S32));
   args.output = {to, rows_now * columns_now, 0, kind, what.shape, {columns_now, 1}};
-  const Stream stream = Stream::cpu(1);
-  const auto plan =
-      DequantizePlan<>::select(stream, what, {.max_workspace_bytes = 0, .prefer_backend = {}, .prefer_arch = {}});
-  if (!plan) bad(*tensor, plan.error().c_str());
-  const auto ran = plan->run(stream, Workspace::none(), args);
+  const Result<void> ran = plans.run(what, args);
   if (!ran) bad(*tensor, ran.error().c_str());
 }
 

@@ -9,9 +9,13 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/scratch.hpp"
+#include "planck/quantize.hpp"
+#include "quantize/plans.hpp"
 
 namespace planck::cli {
+
+/// For all tensors of a checkpoint that are read.
+using RestorePlans = KeptPlans<DequantizePlan<>>;
 
 /// One tensor of a checkpoint, with what belongs to it.
 struct StoredTensor {
@@ -32,11 +36,12 @@ struct StoredTensor {
   const Dtype& dtype() const noexcept { return coded() ? scale->dtype : tensor->dtype; }
 
   /// Elements [first, first + count) of dtype().kind, in `scratch` from slot `slot` on (it takes four).
-  const std::byte* read(std::int64_t first, std::int64_t count, Scratch& scratch, std::size_t slot) const;
+  const std::byte* read(std::int64_t first, std::int64_t count, RestorePlans& plans, Scratch& scratch,
+                        std::size_t slot) const;
 
  private:
-  void restore(std::int64_t first, std::int64_t rows_now, std::int64_t columns_now, std::byte* to, Scratch& scratch,
-               std::size_t slot) const;
+  void restore(std::int64_t first, std::int64_t rows_now, std::int64_t columns_now, std::byte* to, RestorePlans& plans,
+               Scratch& scratch, std::size_t slot) const;
 };
 
 /// Slots that one StoredTensor takes in a Scratch.

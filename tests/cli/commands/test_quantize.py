@@ -290,3 +290,24 @@ def test_a_bar_on_a_terminal_and_nothing_in_a_pipe(tmp_path):
     os.close(terminal)
     assert re.search(r"quantising [█░]{30} +\d+ %  \S+ .?B/s  \d+ s to go", shown)
     assert shown.endswith("\r\x1b[K")  # and it is gone afterwards
+
+
+@pytest.mark.parametrize("scope", ["channel", "tensor"])
+def test_plans_are_kept(tmp_path, scope):
+    """One for each shape of a piece, a whole one and the last, of which two tensors have 48."""
+    save_file({f"layers.{i}.weight": matrix(3000, 2048, i) for i in range(2)}, tmp_path / "in.safetensors")
+
+    def selected(command, *arguments):
+        words = [PROGRAM, command, *(tmp_path / each for each in arguments)]
+        if command != "compare":
+            words.insert(-1, "-o")
+        words += ["--scope", scope, "--format", "plain"] if command == "quantize" else []
+        ran = subprocess.run(
+            words, capture_output=True, text=True, check=True, env={**os.environ, "PLANCK_VERBOSE": "1"}
+        )
+        return re.findall(r"^planck: \w+Plan ", ran.stderr, re.MULTILINE)
+
+    # To and back, the scales of a long segment from its range, and one whose instruction set is named in the report.
+    assert len(selected("quantize", "in.safetensors", "codes.safetensors")) == {"channel": 5, "tensor": 6}[scope]
+    assert len(selected("dequantize", "codes.safetensors", "back.safetensors")) == 2
+    assert len(selected("compare", "codes.safetensors", "back.safetensors")) == 2

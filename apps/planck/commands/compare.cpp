@@ -2,6 +2,7 @@
 //
 // Exit code 5 if anything could be wrong: a tensor that only one side has, another shape or kind, NaN or infinities
 // that the other side does not have at the same place, or a limit that was not kept.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -123,6 +124,91 @@ void apply_limits(const CompareOptions& options, Comparison& each) {
   }
 }
 
+/// All tensors of either side, and the errors of those that are floats in both.
+struct Comparisons {
+  std::vector<Comparison> tensors;
+  ErrorSums total;
+
+  std::int64_t problems() const noexcept {
+    return std::count_if(tensors.begin(), tensors.end(), [](const Comparison& each) { return !each.verdict.empty(); });
+  }
+};
+
+Comparisons compare_all(const Checkpoint& a, const Checkpoint& b, const CompareOptions& options) {
+  const std::vector<StoredTensor> a_tensors = stored_tensors(a);
+  std::map<std::string_view, StoredTensor> b_tensors;
+  for (const StoredTensor& each : stored_tensors(b)) b_tensors.emplace(each.tensor->name, each);
+  Comparisons all;
+  Comparer comparer(options.threads);
+  Progress progress("comparing", a.file_bytes(), options.json);
+  for (const StoredTensor& each : a_tensors) {
+    Comparison& result = all.tensors.emplace_back();
+    result.name = each.tensor->name;
+    const auto other = b_tensors.find(each.tensor->name);
+    if (other == b_tensors.end()) {
+      result.verdict = "only in A";
+    } else {
+      comparer.compare(each, other->second, result);
+      // Positions and masks are no signal: a single one of them would outweigh all weights.
+      if (each.dtype().is_float() && other->second.dtype().is_float()) all.total.merge(result.sums);
+      b_tensors.erase(other);
+    }
+    apply_limits(options, result);
+    progress.advance(each.tensor->bytes);
+  }
+  for (const auto& [name, each] : b_tensors) {
+    Comparison& result = all.tensors.emplace_back();
+    result.name = name;
+    result.verdict = "only in B";
+  }
+  return all;
+}
+
+void print_json(const Checkpoint& a, const Checkpoint& b, const Comparisons& all) {
+  JsonArray tensors;
+  for (const Comparison& each : all.tensors) tensors.raw(json_of(each));
+  JsonObject out;
+  out.add("command", "compare")
+      .add("a", a.title)
+      .add("b", b.title)
+      .add("ok", all.problems() == 0)
+      .add("problems", all.problems());
+  out.add("max_error", all.total.max_error)
+      .add("mean_error", all.total.mean_error())
+      .add("snr_db", all.total.snr_db())
+      .add("cosine", all.total.cosine());
+  out.add("nonfinite_a", all.total.nonfinite_x).add("nonfinite_b", all.total.nonfinite_y).raw("tensors", tensors.str());
+  std::printf("%s\n", out.str().c_str());
+}
+
+void print_table(const Comparisons& all) {
+  using Align = Table::Align;
+  Table table({{"tensor"},
+               {"max error", Align::Right},
+               {"mean error", Align::Right},
+               {"SNR dB", Align::Right},
+               {"cosine", Align::Right},
+               {"NaN/Inf A", Align::Right},
+               {"NaN/Inf B", Align::Right},
+               {"problem"}});
+  for (const Comparison& each : all.tensors) {
+    if (each.measured) {
+      const ErrorSums& sums = each.sums;
+      table.add({printable(each.name, 80), number_text(sums.max_error), number_text(sums.mean_error()),
+                 decibel_text(sums.snr_db()), number_text(sums.cosine(), 7), std::to_string(sums.nonfinite_x),
+                 std::to_string(sums.nonfinite_y), each.verdict});
+    } else {
+      table.add(
+          {printable(each.name, 80), "–", "–", "–", "–", "–", "–", each.verdict.empty() ? "same bytes" : each.verdict});
+    }
+  }
+  const ErrorSums& total = all.total;
+  std::printf("%s\nall floats: max error %s, mean error %s, SNR %s dB, cosine %s; NaN or Inf: %lld in A, %lld in B\n",
+              table.str().c_str(), number_text(total.max_error).c_str(), number_text(total.mean_error()).c_str(),
+              decibel_text(total.snr_db()).c_str(), number_text(total.cosine(), 7).c_str(),
+              static_cast<long long>(total.nonfinite_x), static_cast<long long>(total.nonfinite_y));
+}
+
 }  // namespace
 
 void compare_command(const CompareOptions& options) {
@@ -133,80 +219,9 @@ void compare_command(const CompareOptions& options) {
   check("--max-error", options.max_error);
   const Checkpoint a = open_checkpoint({options.a});
   const Checkpoint b = open_checkpoint({options.b});
-  const std::vector<StoredTensor> a_tensors = stored_tensors(a);
-  std::map<std::string_view, StoredTensor> b_tensors;
-  for (const StoredTensor& each : stored_tensors(b)) b_tensors.emplace(each.tensor->name, each);
-
-  Comparer comparer(options.threads);
-  Progress progress("comparing", a.file_bytes(), options.json);
-  std::vector<Comparison> all;
-  ErrorSums total;
-  for (const StoredTensor& each : a_tensors) {
-    Comparison& result = all.emplace_back();
-    result.name = each.tensor->name;
-    const auto other = b_tensors.find(each.tensor->name);
-    if (other == b_tensors.end()) {
-      result.verdict = "only in A";
-    } else {
-      comparer.compare(each, other->second, result);
-      // Positions and masks are no signal: a single one of them would outweigh all weights.
-      if (each.dtype().is_float() && other->second.dtype().is_float()) total.merge(result.sums);
-      b_tensors.erase(other);
-    }
-    apply_limits(options, result);
-    progress.advance(each.tensor->bytes);
-  }
-  for (const auto& [name, each] : b_tensors) {
-    Comparison& result = all.emplace_back();
-    result.name = name;
-    result.verdict = "only in B";
-  }
-
-  std::int64_t problems = 0;
-  using Align = Table::Align;
-  Table table({{"tensor"},
-               {"max error", Align::Right},
-               {"mean error", Align::Right},
-               {"SNR dB", Align::Right},
-               {"cosine", Align::Right},
-               {"NaN/Inf A", Align::Right},
-               {"NaN/Inf B", Align::Right},
-               {"problem"}});
-  JsonArray tensors;
-  for (const Comparison& each : all) {
-    problems += each.verdict.empty() ? 0 : 1;
-    if (options.json) {
-      tensors.raw(json_of(each));
-    } else if (each.measured) {
-      const ErrorSums& sums = each.sums;
-      table.add({printable(each.name, 80), number_text(sums.max_error), number_text(sums.mean_error()),
-                 decibel_text(sums.snr_db()), number_text(sums.cosine(), 7), std::to_string(sums.nonfinite_x),
-                 std::to_string(sums.nonfinite_y), each.verdict});
-    } else {
-      table.add(
-          {printable(each.name, 80), "–", "–", "–", "–", "–", "–", each.verdict.empty() ? "same bytes" : each.verdict});
-    }
-  }
-  if (options.json) {
-    JsonObject out;
-    out.add("command", "compare")
-        .add("a", a.title)
-        .add("b", b.title)
-        .add("ok", problems == 0)
-        .add("problems", problems);
-    out.add("max_error", total.max_error)
-        .add("mean_error", total.mean_error())
-        .add("snr_db", total.snr_db())
-        .add("cosine", total.cosine());
-    out.add("nonfinite_a", total.nonfinite_x).add("nonfinite_b", total.nonfinite_y).raw("tensors", tensors.str());
-    std::printf("%s\n", out.str().c_str());
-  } else {
-    std::printf("%s\nall floats: max error %s, mean error %s, SNR %s dB, cosine %s; NaN or Inf: %lld in A, %lld in B\n",
-                table.str().c_str(), number_text(total.max_error).c_str(), number_text(total.mean_error()).c_str(),
-                decibel_text(total.snr_db()).c_str(), number_text(total.cosine(), 7).c_str(),
-                static_cast<long long>(total.nonfinite_x), static_cast<long long>(total.nonfinite_y));
-  }
-  if (problems > 0)
+  const Comparisons all = compare_all(a, b, options);
+  options.json ? print_json(a, b, all) : print_table(all);
+  if (const std::int64_t problems = all.problems(); problems > 0)
     throw Failure(ExitCode::Differs, text(problems, problems == 1 ? " tensor differs" : " tensors differ"));
 }
 

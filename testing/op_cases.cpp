@@ -345,8 +345,10 @@ std::vector<cpu::KernelRow> kernel_list() {
   const ArchSku arch = plainest_arch();
   std::vector<cpu::KernelRow> list;
   for (const auto rows :
-       {cpu::quantize_kernels<float>(arch), cpu::quantize_kernels<double>(arch), cpu::quantize_kernels<f16>(arch),
-        cpu::quantize_kernels<bf16>(arch), cpu::binary_param_kernels(arch), cpu::scan_kernels<float>(arch),
+       {cpu::quantize_kernels<float>(arch), cpu::dynamic_range_kernels<float>(arch),
+        cpu::quantize_kernels<double>(arch), cpu::dynamic_range_kernels<double>(arch), cpu::quantize_kernels<f16>(arch),
+        cpu::dynamic_range_kernels<f16>(arch), cpu::quantize_kernels<bf16>(arch),
+        cpu::dynamic_range_kernels<bf16>(arch), cpu::binary_param_kernels(arch), cpu::scan_kernels<float>(arch),
         cpu::scan_kernels<double>(arch), cpu::scan_kernels<f16>(arch), cpu::scan_kernels<bf16>(arch),
         cpu::scan_kernels<std::int32_t>(arch), cpu::scan_kernels<std::int64_t>(arch)}) {
     for (const cpu::KernelRow& row : rows) {

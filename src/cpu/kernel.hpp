@@ -46,6 +46,8 @@ struct KernelRow {
 template <class Element>
 std::span<const KernelRow> quantize_kernels(ArchSku arch) noexcept;
 template <class Element>
+std::span<const KernelRow> dynamic_range_kernels(ArchSku arch) noexcept;
+template <class Element>
 std::span<const KernelRow> scan_kernels(ArchSku arch) noexcept;
 std::span<const KernelRow> binary_param_kernels(ArchSku arch) noexcept;
 

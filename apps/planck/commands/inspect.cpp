@@ -80,11 +80,11 @@ void print_table(const std::vector<Inspected>& all) {
                {"NaN", Align::Right},
                {"Inf", Align::Right},
                {"size", Align::Right}});
-  for (const auto& [shard, tensor, range] : all) {
-    const TensorRange shown = range.value_or(TensorRange());
-    const auto some = [&](std::int64_t number) { return range ? std::to_string(number) : std::string("–"); };
-    table.add({printable(tensor.name, 80), std::string(tensor.dtype.name), shape_list(tensor.shape), shown.min,
-               shown.max, some(shown.nans), some(shown.infinities), bytes_text(tensor.bytes)});
+  for (const Inspected& each : all) {
+    const TensorRange shown = each.range.value_or(TensorRange());
+    const auto some = [&](std::int64_t number) { return each.range ? std::to_string(number) : std::string("–"); };
+    table.add({printable(each.tensor.name, 80), std::string(each.tensor.dtype.name), shape_list(each.tensor.shape),
+               shown.min, shown.max, some(shown.nans), some(shown.infinities), bytes_text(each.tensor.bytes)});
   }
   std::printf("%s\n", table.str().c_str());
 }

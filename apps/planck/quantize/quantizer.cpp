@@ -49,10 +49,10 @@ struct Quantizer::Piece {
   std::int32_t* zero_points = nullptr;
   bool writes_scales = true;
 
-  AnyTensorRef input_view() const { return AnyTensorRef::of(input, element, shape); }
-  AnyTensorMut codes_view(ElementKind kind) const { return AnyTensorMut::of(codes, kind, shape); }
-  AnyTensorMut scales_view() const { return AnyTensorMut::of(scales, element, scale_shape); }
-  AnyTensorMut zero_points_view() const { return AnyTensorMut::of(zero_points, ElementKind::S32, scale_shape); }
+  AnyTensorRef input_view() const { return AnyTensorRef::contiguous(input, element, shape); }
+  AnyTensorMut codes_view(ElementKind kind) const { return AnyTensorMut::contiguous(codes, kind, shape); }
+  AnyTensorMut scales_view() const { return AnyTensorMut::contiguous(scales, element, scale_shape); }
+  AnyTensorMut zero_points_view() const { return AnyTensorMut::contiguous(zero_points, ElementKind::S32, scale_shape); }
 };
 
 /// The `inner` segments of one index of the outer axis, where they do not fit a piece: pieces are a few of their rows.
@@ -113,7 +113,7 @@ QuantizedSums Quantizer::measure(const Piece& piece, Scratch& scratch) {
   args.input = piece.codes_view(settings_.codes);
   args.scale = ScaleArg(piece.scales_view());
   if (!settings_.symmetric) args.zero_point = ZeroPointArg(piece.zero_points_view());
-  args.output = AnyTensorMut::of(restored, element, piece.shape);
+  args.output = AnyTensorMut::contiguous(restored, element, piece.shape);
   must(dequantize_plans_.run(back, args, scratch, kWorkspace));
 
   QuantizedSums sums;
@@ -180,10 +180,10 @@ QuantizedSums Quantizer::whole_segments(const QuantizeJob& job, const Segments& 
 
   DynamicRangeQuantizeArgs args;
   args.input = piece.input_view();
-  args.scale = piece.scales_view();
+  args.scale_out = piece.scales_view();
   args.output = piece.codes_view(settings_.codes);
-  if (!settings_.symmetric) args.zero_point = piece.zero_points_view();
-  must(range_plans_.run(range_descriptor(piece.shape, piece.granularity, piece.element), args, scratch, kWorkspace));
+  if (!settings_.symmetric) args.zero_point_out = piece.zero_points_view();
+  must(range_plans_.run(range_descriptor(piece.shape, piece.scope, piece.element), args, scratch, kWorkspace));
   write(job, piece);
   advance_(static_cast<std::uint64_t>(piece.elements * element));
   return measure(piece, scratch);
@@ -231,9 +231,10 @@ Quantizer::QParams Quantizer::qparams_of(ElementKind element, const std::vector<
   DynamicRangeQuantizeDescriptor what = range_descriptor({2, inner}, PerChannel{1}, element);
   what.qparams_only = true;
   DynamicRangeQuantizeArgs args;
-  args.input = AnyTensorRef::of(bounds.data(), element, {2, inner});
-  args.scale = AnyTensorMut::of(found.scales.data(), element, {inner});
-  if (!settings_.symmetric) args.zero_point = AnyTensorMut::of(found.zero_points.data(), ElementKind::S32, {inner});
+  args.input = AnyTensorRef::contiguous(bounds.data(), element, {2, inner});
+  args.scale_out = AnyTensorMut::contiguous(found.scales.data(), element, {inner});
+  if (!settings_.symmetric)
+    args.zero_point_out = AnyTensorMut::contiguous(found.zero_points.data(), ElementKind::S32, {inner});
   must(range_plans_.run(what, args, workers_.scratch(0), kWorkspace));
   return found;
 }
@@ -247,11 +248,11 @@ QuantizedSums Quantizer::code_rows(const LongSegment& segment, QParams& qparams,
   piece.first_segment = segment.index * segment.inner;
   piece.shape = {segment.rows_of(index), segment.inner};
   piece.scale_shape = {segment.inner};
-  piece.granularity = PerChannel{1};
+  piece.scope = PerChannel{1};
   if (segment.inner == 1) {
     piece.shape = {segment.rows_of(index)};
     piece.scale_shape = Shape();
-    piece.granularity = PerTensor{};
+    piece.scope = PerTensor{};
   }
   piece.input = read(segment.job, piece.element, piece.first_element, piece.elements, scratch);
   advance_(static_cast<std::uint64_t>(piece.elements * size_of(piece.element)) / 2);
@@ -266,7 +267,7 @@ QuantizedSums Quantizer::code_rows(const LongSegment& segment, QParams& qparams,
   what.q_max = settings_.q_max();
   what.input_element = piece.element;
   what.output_element = settings_.codes;
-  what.granularity = piece.granularity;
+  what.scope = piece.scope;
   what.scale_element = piece.element;
   QuantizeArgs args;
   args.input = piece.input_view();

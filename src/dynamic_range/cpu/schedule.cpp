@@ -143,18 +143,22 @@ void run_typed(const Run& run, const DynamicRangeJob& job) noexcept {
 }  // namespace
 
 Status prepare_dynamic_range(const DynamicRangeJob& job, Selection& selection) noexcept {
-  const auto rows = quantize::kernels_for(job.element, selection.choice.arch);
-  const bool narrow = job.scale_element != compute_of(job.element);
-  const auto take = [&](std::size_t slot, Formula formula, std::optional<ElementKind> codes, QParamsFrom from) {
+  const auto quantizers = quantize::kernels_for(job.element, selection.choice.arch);
+  std::span<const KernelRow> steps;
+  numerics::with_float(job.element, [&]<class T>(T) { steps = dynamic_range_kernels<T>(selection.choice.arch); });
+  const auto take = [&](std::size_t slot, std::span<const KernelRow> rows, Formula formula,
+                        std::optional<ElementKind> codes, QParamsFrom from = QParamsFrom::Run) {
     const auto variant = quantize::variant_of(ScaleForm::Divide, from);
     return take_kernel(selection, slot, rows, quantize::kernel_row(formula, job.element, codes, variant, false));
   };
+  const bool narrow = job.scale_element != compute_of(job.element);
   // In the order of DynamicKernels.
-  PLANCK_TRY(take(0, Formula::DynamicRows, job.codes, QParamsFrom::Run));
-  PLANCK_TRY(take(1, Formula::Range, std::nullopt, QParamsFrom::Run));
-  PLANCK_TRY(take(2, Formula::ColumnRanges, std::nullopt, QParamsFrom::Run));
-  PLANCK_TRY(take(3, Formula::Quantize, job.codes, QParamsFrom::Run));
-  PLANCK_TRY(take(4, Formula::Quantize, job.codes, narrow ? QParamsFrom::NarrowOperands : QParamsFrom::Operands));
+  PLANCK_TRY(take(0, steps, Formula::DynamicRows, job.codes));
+  PLANCK_TRY(take(1, steps, Formula::Range, std::nullopt));
+  PLANCK_TRY(take(2, steps, Formula::ColumnRanges, std::nullopt));
+  PLANCK_TRY(take(3, quantizers, Formula::Quantize, job.codes));
+  PLANCK_TRY(
+      take(4, quantizers, Formula::Quantize, job.codes, narrow ? QParamsFrom::NarrowOperands : QParamsFrom::Operands));
   // Tokens and groups are rows, whatever their strides; only long or scattered channels need their ranges kept.
   const std::int64_t segments = core::numel(qparams_shape(job.shape, job.scope));
   if (std::holds_alternative<PerChannel>(job.scope) && segments > kStackSegments) {

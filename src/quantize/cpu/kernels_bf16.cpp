@@ -6,14 +6,14 @@
 #include <hwy/highway.h>
 // clang-format on
 
-#include "dynamic_range/cpu/kernels-inl.h"
+#include "quantize/cpu/kernels-inl.h"
 
 namespace planck::cpu {
 struct QuantizeBf16;
 template <>
 struct TargetRows<QuantizeBf16, HWY_TARGET> {
   static std::span<const KernelRow> get() {
-    static constexpr auto kRows = join(HWY_NAMESPACE::rows_for<bf16>(), HWY_NAMESPACE::dynamic_range_rows<bf16>());
+    static constexpr auto kRows = HWY_NAMESPACE::rows_for<bf16>();
     return kRows;
   }
 };

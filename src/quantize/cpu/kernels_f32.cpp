@@ -6,14 +6,14 @@
 #include <hwy/highway.h>
 // clang-format on
 
-#include "dynamic_range/cpu/kernels-inl.h"
+#include "quantize/cpu/kernels-inl.h"
 
 namespace planck::cpu {
 struct QuantizeF32;
 template <>
 struct TargetRows<QuantizeF32, HWY_TARGET> {
   static std::span<const KernelRow> get() {
-    static constexpr auto kRows = join(HWY_NAMESPACE::rows_for<float>(), HWY_NAMESPACE::dynamic_range_rows<float>());
+    static constexpr auto kRows = HWY_NAMESPACE::rows_for<float>();
     return kRows;
   }
 };

@@ -6,14 +6,14 @@
 #include <hwy/highway.h>
 // clang-format on
 
-#include "dynamic_range/cpu/kernels-inl.h"
+#include "quantize/cpu/kernels-inl.h"
 
 namespace planck::cpu {
 struct QuantizeF64;
 template <>
 struct TargetRows<QuantizeF64, HWY_TARGET> {
   static std::span<const KernelRow> get() {
-    static constexpr auto kRows = join(HWY_NAMESPACE::rows_for<double>(), HWY_NAMESPACE::dynamic_range_rows<double>());
+    static constexpr auto kRows = HWY_NAMESPACE::rows_for<double>();
     return kRows;
   }
 };

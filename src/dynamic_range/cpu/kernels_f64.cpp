@@ -1,0 +1,29 @@
+// The kernels of dynamic-range quantisation for f64.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "dynamic_range/cpu/kernels_f64.cpp"
+// clang-format off
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// clang-format on
+
+#include "dynamic_range/cpu/kernels-inl.h"
+
+namespace planck::cpu {
+struct DynamicRangeF64;
+template <>
+struct TargetRows<DynamicRangeF64, HWY_TARGET> {
+  static std::span<const KernelRow> get() {
+    static constexpr auto kRows = HWY_NAMESPACE::dynamic_range_rows<double>();
+    return kRows;
+  }
+};
+}  // namespace planck::cpu
+
+#if HWY_ONCE
+namespace planck::cpu {
+template <>
+std::span<const KernelRow> dynamic_range_kernels<double>(ArchSku arch) noexcept {
+  return rows_of<DynamicRangeF64>(arch);
+}
+}  // namespace planck::cpu
+#endif

@@ -3,13 +3,41 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 
 #include "cpu/sum_kernels.hpp"
 #include "numerics/canonical_order.hpp"
 
 namespace planck::cpu {
+
+/// Totals of open blocks: at each level a row of `width` sums.
+class SumTotals {
+ public:
+  using Total = const double*;
+
+  SumTotals() = default;
+  SumTotals(const SumKernels& kernels, double* storage, std::int64_t width) noexcept
+      : kernels_(&kernels), storage_(storage), width_(width) {}
+
+  double* at(int level) const noexcept { return storage_ + level * width_; }
+  void set(int level, const double* sums) const noexcept { std::copy_n(sums, width_, at(level)); }
+  void add(int level, const double* sums) const noexcept { add_to(at(level), sums); }
+  void add_to(double* to, const double* sums) const noexcept {
+    if (width_ == 1) {
+      *to += *sums;
+    } else {
+      kernels_->add_sums(sums, width_, to);
+    }
+  }
+
+  const SumKernels& kernels() const noexcept { return *kernels_; }
+  std::int64_t width() const noexcept { return width_; }
+
+ private:
+  const SumKernels* kernels_ = nullptr;
+  double* storage_ = nullptr;
+  std::int64_t width_ = 0;
+};
 
 class CanonicalSums {
  public:
@@ -20,32 +48,24 @@ class CanonicalSums {
 
   CanonicalSums() = default;
   CanonicalSums(const SumKernels& kernels, double* storage, std::int64_t width) noexcept
-      : kernels_(&kernels), open_(storage), width_(width) {}
+      : blocks_(kernels, storage, width) {}
 
-  void reset() noexcept {
-    count_.fill(0);
-    top_ = 0;
-  }
+  void reset() noexcept { blocks_.resume_after(0); }
 
   /// The next term of every column.
-  void push(const double* terms) noexcept {
-    if (count_[0] == numerics::kRadix) close_block();
-    append(0, terms);
-  }
+  void push(const double* terms) noexcept { blocks_.push(terms); }
 
   /// The next terms of every column, in rows that lie `pitch` apart, up to the next multiple of kRadix.
   template <class Term>
   void push_rows(const Term* terms, std::int64_t pitch, std::int64_t rows) noexcept {
-    if (count_[0] == numerics::kRadix) close_block();
-    kernels_->sum_rows(terms, pitch, rows, width_, open_, count_[0] > 0);
-    count_[0] += static_cast<int>(rows);
+    const bool on = blocks_.room() < numerics::kRadix;
+    const SumTotals& totals = blocks_.totals();
+    totals.kernels().sum_rows(terms, pitch, rows, totals.width(), totals.at(0), on);
+    blocks_.took(static_cast<int>(rows));
   }
 
   /// A whole block's totals; an element must follow.
-  void push_block(int level, const double* totals) noexcept {
-    if (count_[0] == numerics::kRadix) close_block();
-    close_into(level, totals);
-  }
+  void push_block(int level, const double* totals) noexcept { blocks_.push_block(level, totals); }
 
   /// At most this many terms in one push_span.
   static constexpr std::int64_t kSpan = 1024;
@@ -62,74 +82,41 @@ class CanonicalSums {
 
   /// Adds up the open levels: the sums of all that was pushed. At least one push came before.
   void total(double* out) const noexcept {
-    int level = top_;
-    while (count_[level] == 0) --level;
-    std::copy_n(open_ + level * width_, width_, out);
-    while (--level >= 0) {
-      if (count_[level] == 0) continue;
-      const double* open = open_ + level * width_;
-      for (std::int64_t i = 0; i < width_; ++i) out[i] += open[i];
-    }
+    bool any = false;
+    blocks_.for_each_level([&](int level) {
+      if (any) {
+        blocks_.totals().add_to(out, blocks_.open(level));
+      } else {
+        std::copy_n(blocks_.open(level), blocks_.totals().width(), out);
+      }
+      any = true;
+    });
   }
 
   /// The totals of exactly one whole block of `level`, when that is what was pushed.
-  const double* block_total(int level) noexcept {
-    close_block();
-    return open_ + level * width_;
-  }
+  const double* block_total(int level) noexcept { return blocks_.block_total(level); }
 
   /// What `level` holds open for every column; null if nothing.
-  const double* open(int level) const noexcept { return count_[level] == 0 ? nullptr : open_ + level * width_; }
+  const double* open(int level) const noexcept { return blocks_.count(level) == 0 ? nullptr : blocks_.open(level); }
 
   /// After whole blocks of `level`: continues as if the `pushed` elements that `open` describes had been pushed
   /// here. open(k) gives the values of level k < level that such an object holds open.
   template <class Open>
   void adopt(int level, std::int64_t pushed, const Open& open) noexcept {
+    blocks_.resume_after(blocks_.elements() + pushed, false);
     for (int k = 0; k < level; ++k) {
-      // The digits of the last position; the lowest level still holds its own block, so it counts from one.
-      if (k > top_) top_ = k;
-      count_[k] = static_cast<int>((pushed - 1) >> (numerics::kRadixBits * k) & (numerics::kRadix - 1)) + (k == 0);
-      if (count_[k] > 0) std::copy_n(open(k), width_, open_ + k * width_);
+      if (blocks_.count(k) > 0) blocks_.totals().set(k, open(k));
     }
   }
 
  private:
-  void append(int level, const double* terms) noexcept {
-    double* open = open_ + level * width_;
-    if (level > top_) top_ = level;
-    if (count_[level]++ == 0) {
-      std::copy_n(terms, width_, open);
-    } else if (width_ == 1) {
-      *open += *terms;
-    } else {
-      kernels_->add_sums(terms, width_, open);
-    }
-  }
-
-  void close_block() noexcept {
-    count_[0] = 0;
-    close_into(1, open_);
-  }
-
-  void close_into(int level, const double* totals) noexcept {
-    append(level, totals);
-    while (count_[level] == numerics::kRadix) {
-      count_[level] = 0;
-      append(level + 1, open_ + level * width_);
-      ++level;
-    }
-  }
-
-  const SumKernels* kernels_ = nullptr;
-  double* open_ = nullptr;
-  std::int64_t width_ = 0;
-  int top_ = 0;  ///< no level above holds anything
-  std::array<int, numerics::kMaxLevels + 2> count_{};
+  numerics::OpenBlocks<SumTotals> blocks_;
 };
 
 template <class Term>
 void CanonicalSums::push_span(const Term* terms, std::int64_t n, bool last) noexcept {
   // Whole blocks of 8, of 64, of 512, each level from the one before. The block that holds the last term stays open.
+  const SumKernels& kernels = blocks_.totals().kernels();
   const std::int64_t closed = last ? n - 1 : n;
   const std::int64_t eights = closed / 8;
   const std::int64_t sixty_fours = closed / 64;
@@ -137,18 +124,13 @@ void CanonicalSums::push_span(const Term* terms, std::int64_t n, bool last) noex
   double of_8[kSpan / 8];
   double of_64[kSpan / 64];
   double of_512[kSpan / 512];
-  kernels_->sum_blocks(terms, eights, of_8);
-  kernels_->sum_blocks(of_8, sixty_fours, of_64);
-  kernels_->sum_blocks(of_64, five_twelves, of_512);
+  kernels.sum_blocks(terms, eights, of_8);
+  kernels.sum_blocks(of_8, sixty_fours, of_64);
+  kernels.sum_blocks(of_64, five_twelves, of_512);
   for (std::int64_t b = 0; b < five_twelves; ++b) push_block(3, of_512 + b);
   for (std::int64_t b = 8 * five_twelves; b < sixty_fours; ++b) push_block(2, of_64 + b);
   for (std::int64_t b = 8 * sixty_fours; b < eights; ++b) push_block(1, of_8 + b);
-  if (8 * eights == n) return;
-  if (count_[0] == numerics::kRadix) close_block();
-  auto sum = static_cast<double>(terms[8 * eights]);
-  for (std::int64_t i = 8 * eights + 1; i < n; ++i) sum += static_cast<double>(terms[i]);
-  open_[0] = sum;
-  count_[0] = static_cast<int>(n - 8 * eights);
+  if (8 * eights < n) push_rows(terms + 8 * eights, 1, n - 8 * eights);
 }
 
 template <class Term>

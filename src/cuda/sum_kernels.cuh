@@ -79,7 +79,7 @@ struct PieceEnd {
     has_open = last && (closed ? n % 8 > 0 : n > 0);
   }
   /// Blocks of 8^level that lie whole in the end's own block of 8^(level + 1), for level >= 1.
-  __device__ __forceinline__ int blocks(int level) const { return whole >> (3 * (level - 1)) & 7; }
+  __device__ __forceinline__ int blocks(int level) const { return numerics::digit(whole, level - 1); }
 };
 
 /// Parts added largest first; the sum of none is +0.
@@ -93,17 +93,24 @@ struct PartSum {
   }
 };
 
-/// Levels above a piece, in shared memory, `stride` values apart: eight whole pieces close into one of the next level.
-__device__ __forceinline__ void push_piece(double* above, int stride, std::int64_t piece, double total) {
-  int level = 0;
-  for (; (piece >> (3 * level) & 7) == 7; ++level) total = above[level * stride] + total;
-  above[level * stride] = (piece >> (3 * level) & 7) == 0 ? total : above[level * stride] + total;
-}
-__device__ __forceinline__ void add_pieces(PartSum& sum, const double* above, int stride, std::int64_t pieces) {
-  int level = 0;
-  while (pieces >> (3 * level) > 7) ++level;
-  for (; level >= 0; --level) sum.add((pieces >> (3 * level) & 7) != 0, above[level * stride]);
-}
+/// Totals of the levels above a piece, in shared memory, `stride` values apart; a piece is a block of level 0 here.
+struct PieceTotals {
+  double* above;
+  int stride;
+
+  __device__ __forceinline__ double& at(int level) const { return above[level * stride]; }
+  __device__ __forceinline__ void set(int level, double total) const { at(level) = total; }
+  __device__ __forceinline__ void add(int level, double total) const { at(level) += total; }
+
+  /// One more whole piece, with so many before it.
+  __device__ __forceinline__ void push(std::int64_t pieces, double total) {
+    numerics::push_block(*this, 0, pieces, total);
+  }
+  /// Adds all that are open after so many.
+  __device__ __forceinline__ void add_to(PartSum& sum, std::int64_t pieces) const {
+    numerics::for_each_open(0, pieces, [&](int level) { sum.add(true, at(level)); });
+  }
+};
 
 /// Adds a block of up to 8 terms from `start` on left to right, for every summed output; stores the others.
 template <class Op>
@@ -141,7 +148,7 @@ __device__ __forceinline__ void finish_sum(const SumJob<Op>& job, std::int64_t s
   if (job.spec.closed) {
     from += job.spec.length * loop.operand[o].stride[loop.rank - 1];
     for (int level = job.spec.tail - 1; level >= 0; --level) {
-      if (level == 0 || (job.spec.last >> (3 * level) & 7) != 0) {
+      if (level == 0 || numerics::digit(job.spec.last, level) != 0) {
         sum.add(true, *reinterpret_cast<const double*>(from));
       }
       from += loop.operand[o].stride[loop.rank - 1];
@@ -269,14 +276,14 @@ __global__ void __launch_bounds__(kSumRowThreads, 1) sum_rows(const SumJob<Op> j
             if (split) {
               *spec.part_at(o, tile, at) = e3;
             } else {
-              push_piece(above[o], 1, tile, e3);
+              PieceTotals{above[o], 1}.push(tile, e3);
             }
           } else if (split) {
             *spec.part_at(o, tile, at) = e3;  // where there is no such part, nobody reads it
             for (int k = 2; k >= 0; --k) *spec.part_at(o, tile + 3 - k, at) = open[o][k][thread];
           } else {
             PartSum sum;
-            if (tile > 0) add_pieces(sum, above[o], 1, tile);
+            PieceTotals{above[o], 1}.add_to(sum, tile);
             sum.add(end.whole >= 64, e3);
             sum.add(end.blocks(2) > 0, open[o][2][thread]);
             sum.add(end.blocks(1) > 0, open[o][1][thread]);
@@ -354,10 +361,10 @@ __global__ void __launch_bounds__(kSumColumnThreads, 1) sum_columns(const SumJob
               *spec.part_at(o, round + 2, site) = open[o][0][column];
             }
           } else if (!last) {
-            push_piece(&above[o][0][column], kLongColumns, round, e2);
+            PieceTotals{&above[o][0][column], kLongColumns}.push(round, e2);
           } else {
             PartSum sum;
-            if (round > 0) add_pieces(sum, &above[o][0][column], kLongColumns, round);
+            PieceTotals{&above[o][0][column], kLongColumns}.add_to(sum, round);
             sum.add(end_walker > 0, e2);
             sum.add(end.blocks(1) > 0, open[o][1][column]);
             sum.add(end.has_open, open[o][0][column]);

@@ -63,9 +63,7 @@ inline std::int64_t identity_word(const ScanKey& key) {
 }
 
 /// The open blocks of a level.
-inline int blocks_before(const CarryWords& words, int level) {
-  return static_cast<int>(words[kCarryBefore] >> (numerics::kRadixBits * level)) & (numerics::kRadix - 1);
-}
+inline int blocks_before(const CarryWords& words, int level) { return numerics::digit(words[kCarryBefore], level); }
 
 inline bool has_carry(const core::StridedLoop* carries, CarryOperand k) {
   return carries != nullptr && carries->operand[k].base != nullptr;
@@ -118,9 +116,10 @@ std::array<std::int64_t, kStateWords> words_of(const State& state) {
 template <class Scan>
 numerics::CanonicalFold<typename Scan::State, Scan> fold_of(const CarryWords& words) {
   numerics::CanonicalFold<typename Scan::State, Scan> fold;
+  fold.resume_after(words[kCarryBefore]);
   for (int level = kCarryLevel; level < numerics::kMaxLevels; ++level) {
     const std::int64_t* total = &words[kCarryTotals + kStateWords * (level - kCarryLevel)];
-    fold.open_at(level, blocks_before(words, level), state_of<typename Scan::State>(total));
+    if (fold.count(level) > 0) fold.totals().set(level, state_of<typename Scan::State>(total));
   }
   return fold;
 }
@@ -132,7 +131,7 @@ void save_fold(numerics::CanonicalFold<typename Scan::State, Scan>& fold, std::i
   words[kCarryBefore] += pushed;
   for (int level = kCarryLevel; level < numerics::kMaxLevels; ++level) {
     std::array<std::int64_t, kStateWords> total{};
-    if (fold.open_blocks(level) > 0) total = words_of(fold.open_total(level));
+    if (fold.count(level) > 0) total = words_of(fold.open(level));
     for (int k = 0; k < kStateWords; ++k) words[kCarryTotals + kStateWords * (level - kCarryLevel) + k] = total[k];
   }
 }

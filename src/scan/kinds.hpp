@@ -28,8 +28,8 @@ inline constexpr int kH = 2;
 inline constexpr int kDInitial = 2;
 
 /// Carries are the open blocks from this level of the canonical order on: pieces of an axis are multiples of 4096.
-inline constexpr int kCarryLevel = 4;
-inline constexpr std::int64_t kCarryBlock = numerics::block_size(kCarryLevel);
+using numerics::kCarryBlock;
+using numerics::kCarryLevel;
 
 /// When a gradient reads something.
 enum class Reads { Never, Always, WithoutIndices, FromNarrow, FromWide };

@@ -1,102 +1,11 @@
 #include "scan/cpu/column_strip.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "cpu/strided/rectangle.hpp"
 
 namespace planck::cpu {
-
-using numerics::kRadix;
-
-Lanes::Lanes(const LaneScanKernel& kernel, std::byte* storage, std::int64_t n, std::int64_t length)
-    : kernel_(kernel), n_(n), part_stride_(n * kPartBytes), state_bytes_(kernel.parts * part_stride_), own_(storage) {
-  std::byte* at = storage + state_bytes_;
-  for (int level = 1; level <= numerics::levels_for(length) + 1; ++level) {
-    open_[level] = at;
-    above_storage_[level] = at + state_bytes_;
-    at += 2 * state_bytes_;
-  }
-}
-
-void Lanes::resume(std::int64_t elements, const StateView& totals) {
-  start(nullptr);
-  StateView from = totals;
-  for (int level = kCarryLevel; level < numerics::kMaxLevels; ++level) {
-    count_[level] = static_cast<int>(elements >> (numerics::kRadixBits * level)) & (kRadix - 1);
-    if (count_[level] > 0) {
-      copy_rectangle(kPartBytes, from.base, from.part, from.stride, open_[level], part_stride_, kPartBytes,
-                     kernel_.parts, n_);
-    }
-    from.base += kMaxScanParts * from.part;
-  }
-  for (int level = numerics::kMaxLevels - 1; level >= 1; --level) {
-    above_[level] = above_[level + 1];
-    if (count_[level] > 0) join_open(level);
-  }
-}
-
-void Lanes::save(const StateView& totals) {
-  before();
-  StateView to = totals;
-  for (int level = kCarryLevel; level < numerics::kMaxLevels; ++level) {
-    const bool open = count_[level] > 0;
-    static constexpr std::byte kZero[kPartBytes] = {};
-    for (int k = 0; k < kMaxScanParts; ++k) {
-      const bool copies = open && k < kernel_.parts;
-      copy_rectangle(kPartBytes, copies ? open_[level] + k * part_stride_ : kZero, 0, copies ? kPartBytes : 0,
-                     to.base + k * to.part, 0, to.stride, 1, n_);
-    }
-    to.base += kMaxScanParts * to.part;
-  }
-}
-
-void Lanes::join_open(int level) {
-  const std::byte* above = above_[level + 1];
-  if (above == nullptr) {
-    above_[level] = open_[level];
-  } else {
-    kernel_.combine(above_storage_[level], above, open_[level], n_, part_stride_);
-    above_[level] = above_storage_[level];
-  }
-}
-
-void Lanes::advance(LaneSteps& steps, std::int64_t count) {
-  steps.own = own_;
-  steps.n = n_;
-  steps.part_stride = part_stride_;
-  while (count > 0) {
-    if (count_[0] == kRadix) close();
-    steps.before = above_[1];
-    steps.first = count_[0] == 0;
-    steps.steps = std::min<std::int64_t>(count, kRadix - count_[0]);
-    kernel_.step(steps);
-    count_[0] += static_cast<int>(steps.steps);
-    count -= steps.steps;
-    steps.position += steps.steps * steps.position_step;
-    for (int k = 0; k < kMaxScanInputs; ++k) {
-      if (steps.input[k] != nullptr) steps.input[k] += steps.steps * steps.input_step[k];
-    }
-    for (int k = 0; k < kMaxScanOutputs; ++k) {
-      if (steps.output[k] != nullptr) steps.output[k] += steps.steps * steps.output_step[k];
-    }
-  }
-}
-
-void Lanes::push_block(int level, const std::byte* total) {
-  for (;; ++level) {
-    if (count_[level] == 0) {
-      std::memcpy(open_[level], total, static_cast<std::size_t>(state_bytes_));
-    } else {
-      kernel_.combine(open_[level], open_[level], total, n_, part_stride_);
-    }
-    if (++count_[level] < kRadix) break;
-    count_[level] = 0;
-    total = open_[level];
-  }
-  // Below this level nothing is open: the prefix before their blocks is the prefix before its next one.
-  join_open(level);
-  for (int k = level - 1; k >= 1; --k) above_[k] = above_[level];
-}
 
 Strip::Strip(const LaneScan& scan, const core::StridedLoop& loop, bool direct, bool streamed,
              std::span<std::byte> feed_memory)
@@ -115,7 +24,7 @@ StateView Strip::carry_view(int operand, std::int64_t word) const {
 std::int64_t Strip::max_width(const LaneScan& scan, std::int64_t length, bool direct) {
   const int feed_parts = scan.kernel.feed == nullptr ? 0 : scan.kernel.feed->parts;
   const std::int64_t state =
-      Lanes::states_for(length + scan.carry.before) * (scan.kernel.parts + feed_parts) * kPartBytes;
+      ColumnTotals::states_for(length + scan.carry.before) * (scan.kernel.parts + feed_parts) * kPartBytes;
   std::int64_t most = feed_parts > 0 ? kFedLanes : kMaxLanes;
   if (!direct) most = kTileLanes;
   return whole_lines(std::min(most, kStateBytes / state));
@@ -126,13 +35,13 @@ void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
   n_ = n;
   piece_ = piece;
   const bool whole = piece.begins && piece.ends;
-  Lanes lanes(kernel_, states_, n, length_ + (whole ? scan_.carry.before : 0));
+  ColumnFold fold(kernel_, states_, n);
   if (piece.task == Piece::Task::Scan && piece.before.base != nullptr) {
-    lanes.start(copy_states(piece.before, kernel_.parts, before_[0]));
+    fold.start(copy_states(piece.before, kernel_.parts, before_[0]));
   } else if (whole && scan_.carry_in() >= 0) {
-    lanes.resume(scan_.carry.before, carry_view(scan_.carry_in(), scan_.carry.in_word));
+    fold.resume(scan_.carry.before, carry_view(scan_.carry_in(), scan_.carry.in_word));
   } else {
-    lanes.start(nullptr);
+    fold.start(nullptr);
   }
   if (feeds() && !piece.fed) keep_feed_states((length_ - 1) / kTileSteps);
   if (kernel_.lags) {
@@ -141,7 +50,7 @@ void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
     } else if (piece.task == Piece::Task::Scan) {
       copy_states(piece.lags, 1, lag_);
     } else {
-      tile(lanes, -1, 1, true);
+      tile(fold, -1, 1, true);
       leave_states(lag_, 1, piece.lags);
     }
   }
@@ -156,15 +65,15 @@ void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
   }
   for (std::int64_t s = 0; s < length_;) {
     m = std::min(m, length_ - s);
-    tile(lanes, s, m, false);
+    tile(fold, s, m, false);
     s += m;
     m = most;
   }
-  if (whole && scan_.carry_out() >= 0) lanes.save(carry_view(scan_.carry_out(), scan_.carry.out_word));
-  if (piece.task == Piece::Task::Total) leave_states(lanes.block_total(piece.level), kernel_.parts, piece.totals);
+  if (whole && scan_.carry_out() >= 0) fold.save(carry_view(scan_.carry_out(), scan_.carry.out_word));
+  if (piece.task == Piece::Task::Total) leave_states(fold.block_total(piece.level), kernel_.parts, piece.totals);
 }
 
-void Strip::tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only) {
+void Strip::tile(ColumnFold& fold, std::int64_t s, std::int64_t m, bool lag_only) {
   const bool writes = piece_.task == Piece::Task::Scan;
   const bool first_edge = scan_.edge == ScanEdge::First && piece_.begins && s == 0;
   const bool last_edge = scan_.edge == ScanEdge::Last && piece_.ends && s + m == length_;
@@ -216,13 +125,13 @@ void Strip::tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only) {
     steps.streamed = false;
     steps.input[kEdgeInput] = edge_row();
     if (writes && kernel_.outputs > kEdgeOutput) steps.output[kEdgeOutput] = edge_[1];
-    lanes.advance(steps, 1);
+    fold.advance(steps, 1);
     steps.edge = false;
     steps.streamed = streamed;
     steps.input[kEdgeInput] = nullptr;
   };
   if (first_edge) step_over_edge();
-  lanes.advance(steps, m - (first_edge || last_edge ? 1 : 0));
+  fold.advance(steps, m - (first_edge || last_edge ? 1 : 0));
   if (last_edge) step_over_edge();
 
   for (int k = 0; writes && k < kernel_.outputs; ++k) {
@@ -278,7 +187,7 @@ std::byte* Strip::feed(std::int64_t s, std::int64_t m, const std::byte* input, s
   const LaneScanKernel& kernel = *kernel_.feed;
   const std::int64_t row_bytes = n_ * kPartBytes;
   std::byte* tile = direct_ ? scratch_ : scratch_ + (kTiles - 1) * kTileBytes;
-  Lanes lanes(kernel, states_ + Lanes::states_for(length_) * kernel_.parts * row_bytes, n_, kTileSteps);
+  ColumnFold fold(kernel, states_ + ColumnTotals::states_for(length_) * kernel_.parts * row_bytes, n_);
   const std::int64_t kept = feed_tiles(s + m);
   const std::byte* before = nullptr;
   if (kept > 0 && piece_.fed) {
@@ -288,30 +197,30 @@ std::byte* Strip::feed(std::int64_t s, std::int64_t m, const std::byte* input, s
   } else if (kept > 0) {
     before = feed_memory_.data() + (kept - 1 - first_kept_) * kernel.parts * row_bytes;
   }
-  lanes.start(before);
+  fold.start(before);
   LaneSteps steps = feed_steps(s + m - 1, input + (m - 1) * input_step, input_step);
   steps.writes = true;
   steps.output[0] = tile + (m - 1) * row_bytes;
   steps.output_step[0] = -row_bytes;
-  lanes.advance(steps, m);
+  fold.advance(steps, m);
   return tile;
 }
 
 void Strip::keep_feed_states(std::int64_t end) {
   const LaneScanKernel& kernel = *kernel_.feed;
-  Lanes lanes(kernel, states_ + Lanes::states_for(length_) * kernel_.parts * n_ * kPartBytes, n_, length_);
-  lanes.start(nullptr);
+  ColumnFold fold(kernel, states_ + ColumnTotals::states_for(length_) * kernel_.parts * n_ * kPartBytes, n_);
+  fold.start(nullptr);
   std::byte* to = feed_memory_.data();
-  first_kept_ = std::max<std::int64_t>(0, end - std::ssize(feed_memory_) / lanes.state_bytes());
+  first_kept_ = std::max<std::int64_t>(0, end - std::ssize(feed_memory_) / fold.state_bytes());
   for (std::int64_t tile = 0; tile < end; ++tile) {
     const std::int64_t s = length_ - (tile + 1) * kTileSteps;
     std::int64_t step = 0;
     const std::byte* input = rows(kFeedInput, s, kTileSteps, step);
     LaneSteps steps = feed_steps(s + kTileSteps - 1, input + (kTileSteps - 1) * step, step);
-    lanes.advance(steps, kTileSteps);
+    fold.advance(steps, kTileSteps);
     if (tile < first_kept_) continue;
-    std::memcpy(to, lanes.before(), static_cast<std::size_t>(lanes.state_bytes()));
-    to += lanes.state_bytes();
+    std::memcpy(to, fold.before(), static_cast<std::size_t>(fold.state_bytes()));
+    to += fold.state_bytes();
   }
 }
 

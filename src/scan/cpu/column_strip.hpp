@@ -3,82 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <span>
 
-#include "numerics/canonical_order.hpp"
+#include "scan/cpu/column_fold.hpp"
 #include "scan/cpu/columns.hpp"
 
 namespace planck::cpu {
 
 using Pointers = std::array<std::byte*, core::kMaxLoopOperands>;
-
-/// States of every lane, outside the lanes' own memory: part by part, `stride` bytes from lane to lane.
-struct StateView {
-  std::byte* base = nullptr;
-  std::int64_t part = 0;
-  std::int64_t stride = 0;
-};
-
-/// Lanes that advance together: what is open at every level of the canonical order.
-class Lanes {
- public:
-  /// Eight-byte values for each lane and part: one own state, and two for every level above.
-  static constexpr std::int64_t states_for(std::int64_t length) { return 1 + 2 * (numerics::levels_for(length) + 1); }
-
-  Lanes(const LaneScanKernel& kernel, std::byte* storage, std::int64_t n, std::int64_t length);
-
-  /// From nothing, or from the states of the whole blocks that came before.
-  void start(const std::byte* before) {
-    count_.fill(0);
-    above_.fill(before);
-  }
-
-  /// From the open blocks of every level that `elements` before have; levels are two parts of the view apart.
-  void resume(std::int64_t elements, const StateView& totals);
-  /// What a later scan resumes from, zeros where nothing is open. As many elements as a block of kCarryLevel has, or a
-  /// multiple of that, were taken.
-  void save(const StateView& totals);
-
-  /// Takes every lane `count` elements further, and the pointers of `steps` with them.
-  void advance(LaneSteps& steps, std::int64_t count);
-
-  /// The states of exactly one whole block of `level`, when that is what was stepped through.
-  const std::byte* block_total(int level) {
-    close();
-    return open_[level];
-  }
-
-  /// A whole block's states instead of its steps.
-  void push_block(int level, const std::byte* total);
-
-  /// The states of all whole blocks so far, when nothing else was; null if none.
-  const std::byte* before() {
-    if (count_[0] == numerics::kRadix) close();
-    return above_[1];
-  }
-
-  std::int64_t state_bytes() const { return state_bytes_; }
-
- private:
-  /// above_[level], with what the level itself holds open.
-  void join_open(int level);
-  void close() {
-    count_[0] = 0;
-    push_block(1, own_);
-  }
-
-  const LaneScanKernel& kernel_;
-  std::int64_t n_;
-  std::int64_t part_stride_;
-  std::int64_t state_bytes_;
-  std::byte* own_;
-  std::array<std::byte*, numerics::kMaxLevels + 2> open_{};
-  std::array<std::byte*, numerics::kMaxLevels + 2> above_storage_{};
-  /// Levels from here on, combined; null if all are empty.
-  std::array<const std::byte*, numerics::kMaxLevels + 3> above_{};
-  std::array<int, numerics::kMaxLevels + 2> count_{};
-};
 
 /// A piece of the axis, the same for all lanes of a strip: everything, or one of the blocks that it was cut into.
 struct Piece {
@@ -141,7 +73,7 @@ class Strip {
     return kernel_.feed != nullptr && (piece_.task == Piece::Task::Scan || kernel_.states_need_feed);
   }
   /// Steps s … s + m - 1: for outputs, for states alone, or (m = 1) for what the step leaves.
-  void tile(Lanes& lanes, std::int64_t s, std::int64_t m, bool lag_only);
+  void tile(ColumnFold& fold, std::int64_t s, std::int64_t m, bool lag_only);
   /// An operand's rows from step s on, packed if they have to be, and how far apart they are.
   std::byte* rows(int operand, std::int64_t s, std::int64_t m, std::int64_t& step);
   StateView carry_view(int operand, std::int64_t word) const;

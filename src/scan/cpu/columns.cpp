@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <limits>
 #include <span>
 
 #include "core/workspace.hpp"
@@ -308,29 +307,23 @@ class CutScan {
 
   /// Replaces a row's totals by the prefix before the next block each.
   void put_befores(std::int64_t row) noexcept {
-    constexpr std::int64_t kStates = Lanes::states_for(std::numeric_limits<std::int64_t>::max());
-    alignas(kPartBytes) std::byte storage[kMaxScanParts * kPartBytes * kStates];
-    Lanes lane(scan_.kernel, storage, 1, loop_.extent[loop_.rank - 1] + scan_.carry.before);
+    OneColumnFold fold(scan_.kernel);
     const int in = scan_.carry_in();
     const int out = scan_.carry_out();
     const LaneCarry& carry = scan_.carry;
-    if (in >= 0) {
-      lane.resume(carry.before, {at_row(in, row), carry.in_word, 0});
-    } else {
-      lane.start(nullptr);
-    }
+    if (in >= 0) fold->resume(carry.before, {at_row(in, row), carry.in_word, 0});
     const std::int64_t end = out >= 0 ? cut_.blocks + 1 : cut_.blocks;
     for (std::int64_t q = carry.before > 0 ? 0 : 1; q <= end; ++q) {
       std::byte* slot = states_ + (row * slots(cut_) + q) * kPartBytes;
       if (q > 0) {
         std::byte total[kMaxScanParts * kPartBytes];
         for (int k = 0; k < scan_.kernel.parts; ++k) std::memcpy(total + k * kPartBytes, slot + k * part_, kPartBytes);
-        lane.push_block(cut_.level, total);
+        fold->push_block(cut_.level, total);
       }
-      const std::byte* before = lane.before();
+      const std::byte* before = fold->before();
       for (int k = 0; k < scan_.kernel.parts; ++k) std::memcpy(slot + k * part_, before + k * kPartBytes, kPartBytes);
     }
-    if (out >= 0) lane.save({at_row(out, row), carry.out_word, 0});
+    if (out >= 0) fold->save({at_row(out, row), carry.out_word, 0});
   }
 
   /// An operand's place in a row.

@@ -15,6 +15,7 @@
 
 #include "core/layout.hpp"
 #include "cpu/kernel.hpp"
+#include "numerics/canonical_order.hpp"
 #include "planck/plan.hpp"
 #include "planck/stream.hpp"
 #include "scan/kinds.hpp"

@@ -64,7 +64,7 @@ class Row {
     }
     if constexpr (Traits::kLags) run.lag = BlockLanes::first(now.lag);
     if (run.total != nullptr) {
-      const auto total = fold.open_total(kCarryLevel);
+      const auto total = fold.open(kCarryLevel);
       for (int k = 0; k < Scan::kParts; ++k) run.total[k] = total.part[k];
     }
   }
@@ -133,7 +133,8 @@ class Row {
     if (run.before != nullptr) {
       OneState before;
       for (int k = 0; k < Scan::kParts; ++k) before.part[k] = run.before[k];
-      fold.open_at(kBeforeLevel, 1, before);
+      fold.resume_after(numerics::block_size(kBeforeLevel));
+      fold.totals().set(kBeforeLevel, before);
     }
     Progress now;
     now.lag = V(run.lag);

@@ -1,12 +1,14 @@
 #include "scan/cpu/rows.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 
 #include "core/workspace.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/streaming.hpp"
 #include "numerics/canonical_order.hpp"
+#include "scan/cpu/column_fold.hpp"
 #include "scan/cpu/column_strip.hpp"
 
 namespace planck::cpu {
@@ -16,8 +18,6 @@ std::int64_t row_chunk_bytes = kRowChunkBytes;
 namespace {
 
 using core::StridedLoop;
-
-static_assert(kRowPiece == numerics::block_size(kCarryLevel));
 
 /// Shorter rows, which are not even a group of AVX2's, are better off side by side, if there are enough of them to fill
 /// registers.
@@ -48,30 +48,14 @@ struct PieceStates {
   double* at(std::int64_t piece) const { return values + piece * parts; }
 };
 
-/// The prefix before the pieces of one row, found from their totals.
-class PieceFold {
- public:
-  PieceFold(const LaneScanKernel& kernel, std::int64_t length)
-      : parts_(kernel.parts), lane_(kernel, storage_, 1, length) {
-    lane_.start(nullptr);
-  }
-  /// Null before the first piece.
-  const double* before() { return reinterpret_cast<const double*>(lane_.before()); }
-  void push(const double* total) { lane_.push_block(kCarryLevel, reinterpret_cast<const std::byte*>(total)); }
-  /// Puts the prefix before a piece in the place of its total, which is taken in if another follows.
-  void replace(double* state, bool follows) {
-    double total[kMaxScanParts];
-    if (follows) std::copy_n(state, parts_, total);
-    if (before() != nullptr) std::copy_n(before(), parts_, state);
-    if (follows) push(total);
-  }
-
- private:
-  static constexpr std::int64_t kStates = Lanes::states_for(std::int64_t{1} << 62);
-  alignas(kPartBytes) std::byte storage_[kMaxScanParts * kPartBytes * kStates];
-  int parts_;
-  Lanes lane_;
-};
+/// Puts the prefix before a piece in the place of its total, which is taken in if another piece follows.
+void replace_total(OneColumnFold& fold, int parts, double* state, bool follows) {
+  double total[kMaxScanParts];
+  if (follows) std::copy_n(state, parts, total);
+  if (const std::byte* before = fold->before())
+    std::memcpy(state, before, static_cast<std::size_t>(parts * kPartBytes));
+  if (follows) fold->push_block(kCarryLevel, reinterpret_cast<const std::byte*>(total));
+}
 
 /// What a feed says: the first element's value, before which the others' lie, transposed or as registers have them.
 struct FeedValues {
@@ -200,8 +184,8 @@ class Feed {
     kernel_.row(run);
   }
   void totals_to_befores(const PieceStates& states) const {
-    PieceFold fold(kernel_, rows_.length());
-    for (std::int64_t q = 0; q < pieces(); ++q) fold.replace(states.at(q), q + 1 < pieces());
+    OneColumnFold fold(kernel_);
+    for (std::int64_t q = 0; q < pieces(); ++q) replace_total(fold, kernel_.parts, states.at(q), q + 1 < pieces());
   }
 
   /// The values for a row's elements start … start + n - 1, where n is at most kRowPiece + 1, in `values`, which has
@@ -274,19 +258,19 @@ void run_whole(const Stream& stream, const Rows& rows, std::int64_t count, std::
         return;
       }
       feed.find_befores(row, befores);
-      PieceFold fold(kernel, length);
+      OneColumnFold fold(kernel);
       double lag = kernel.lag_start;
       for (std::int64_t q = 0; q < pieces_in(length); ++q) {
         RowRun run = rows.piece(row, q);
         rows.feed(run, feed.values_of(row, befores, q * kRowPiece, run.n, values, rows.ahead(run, 0, 0)));
         run.ahead = rows.ahead(run, kFeedInput, kRowPiece);
         double total[kMaxScanParts];
-        run.before = fold.before();
+        run.before = reinterpret_cast<const double*>(fold->before());
         run.lag = lag;
         run.total = run.n == kRowPiece ? total : nullptr;
         kernel.row(run);
         lag = run.lag;
-        if (run.n == kRowPiece) fold.push(total);
+        if (run.n == kRowPiece) fold->push_block(kCarryLevel, reinterpret_cast<const std::byte*>(total));
       }
     });
     if (rows.streamed()) stream_fence();
@@ -320,14 +304,14 @@ class CutRow {
       each_piece(0, pieces_ - 1, piece_bytes, [&](std::int64_t q) { feed.find_total(row_, q, feed_befores_); });
       feed.totals_to_befores(feed_befores_);
     }
-    PieceFold fold(kernel_, rows_.length());
+    OneColumnFold fold(kernel_);
     if (kernel_.lags) lags_[0] = kernel_.lag_start;
     const std::int64_t chunk = std::max<std::int64_t>(row_chunk_bytes / piece_bytes, stream_.threads());
     for (std::int64_t begin = 0; begin < pieces_; begin += chunk) {
       const std::int64_t end = std::min(begin + chunk, pieces_);
       // Of the last piece nobody needs the total.
       each_piece(begin, std::min(end, pieces_ - 1), piece_bytes, [&](std::int64_t q) { find_total(q, q == begin); });
-      for (std::int64_t q = begin; q < end; ++q) fold.replace(befores_.at(q), q + 1 < pieces_);
+      for (std::int64_t q = begin; q < end; ++q) replace_total(fold, kernel_.parts, befores_.at(q), q + 1 < pieces_);
       each_piece(begin, end, piece_bytes, [&](std::int64_t q) { scan_piece(q); });
     }
   }

@@ -31,7 +31,7 @@ struct RowRun {
 };
 
 /// A run that begins elsewhere than at a row's start begins at a multiple of this.
-inline constexpr std::int64_t kRowPiece = std::int64_t{1} << (3 * kCarryLevel);
+inline constexpr std::int64_t kRowPiece = numerics::kCarryBlock;
 
 /// What is read twice in a row that threads share, piece by piece: still in the last-level cache the second time.
 inline constexpr std::int64_t kRowChunkBytes = 8 << 20;

@@ -30,10 +30,10 @@ struct Walk {
   /// One more whole block of 8, with so many before it.
   __device__ __forceinline__ void push(const State& total, std::int64_t blocks) {
     ones.add(total);
-    if (digit_of(blocks) != kEight - 1) return;
+    if (digit(blocks) != kEight - 1) return;
     twos.add(ones.state);
     ones.any = false;
-    if (digit_of(blocks >> numerics::kRadixBits) == kEight - 1) {
+    if (digit(blocks, 1) == kEight - 1) {
       threes.add(twos.state);
       twos.any = false;
     }
@@ -200,14 +200,14 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_heads(const ScanTask tas
       const int twos = ones / kEight;
       const int threes = twos / kEight;
       const TreeStart tree_start{
-          {ones - (digit_of(ones) > 0 ? 1 : 0), twos - (digit_of(twos) > 0 ? 1 : 0), threes - (threes > 0 ? 1 : 0)}};
+          {ones - (digit(ones) > 0 ? 1 : 0), twos - (digit(twos) > 0 ? 1 : 0), threes - (threes > 0 ? 1 : 0)}};
       const bool any_before = base > 0;
       if (thread == 0 && any_before)
         tree.before = levels.before(above, base >> (numerics::kRadixBits * tree_levels)).state;
 
       const std::int64_t block = base + thread * kEight;
       Open<Math> open{};
-      if (thread == ones && digit_of(inside) > 0) {
+      if (thread == ones && digit(inside) > 0) {
         open = {carried_state<State>(start.carry, start.step, task.level), true};
       }
       const Open<Math> opened = open;
@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_heads(const ScanTask tas
       }
       scan_tree(tree, open.state, any_before, tree_start, [&](int level, int i, const State& own) {
         const int starts = level == 1 ? ones : level == 2 ? twos : threes;
-        const bool carried = i == starts - 1 && digit_of(starts) > 0;
+        const bool carried = i == starts - 1 && digit(starts) > 0;
         return carried ? carried_state<State>(start.carry, start.step, task.level + level) : own;
       });
       const Open<Math> sum = before_thread(tree, any_before, tree_start);
@@ -263,7 +263,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_heads(const ScanTask tas
         open.add(total[j]);
       }
       if (thread == 0 && base + chunk <= end) {
-        levels.push(above, base >> (numerics::kRadixBits * tree_levels), tree.total);
+        numerics::push_block(levels, above, base >> (numerics::kRadixBits * tree_levels), tree.total);
       }
     }
     __syncthreads();  // the tree is free, and the last value is there

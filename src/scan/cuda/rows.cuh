@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(kShortThreads, kShortBlocks<Pass>)
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   Quad* const stage = staging + warp * kStageQuads;
   const int own = lane & (threads - 1);  // among the row's threads
-  const int digit = digit_of(own);
-  const int eight = own / kEight;  // among the row's eights of threads
+  const int place = digit(own);          // in its eight
+  const int eight = own / kEight;        // among the row's eights of threads
   const int rows_per_warp = kWarp / threads;
   const std::int64_t warps = (task.lanes + rows_per_warp - 1) / rows_per_warp;
   for (std::int64_t w = std::int64_t{blockIdx.x} * kShortWarps + warp; w < warps;
@@ -114,11 +114,11 @@ __global__ void __launch_bounds__(kShortThreads, kShortBlocks<Pass>)
 
       // Eight threads hold a block of 64, and each the prefix before it there.
       const State total = e.state[kEight - 1];
-      const int group = lane - digit;
+      const int group = lane - place;
       State sum = shuffled(total, group);
       State ones = sum;
       for (int k = 1; k < kEight && k < threads; ++k) {
-        if (digit == k) ones = sum;
+        if (place == k) ones = sum;
         sum = Math::combine(sum, shuffled(total, group + k));
       }
       Open<Math> before = above;
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kShortThreads, kShortBlocks<Pass>)
           twos.any = false;
         }
       }
-      if (digit > 0) before.add(ones);
+      if (place > 0) before.add(ones);
       join_eight<Pass>(before, e);
       V next{};
       if constexpr (Pass::kLeads) {
@@ -328,7 +328,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_tiles(const ScanTask tas
       });
       if (mode == ScanMode::Whole && tile == kTile && s0 + kTile <= task.length && thread == 0) {
         const std::int64_t done = its.before / kTile + s0 / kTile;
-        levels.push(kTileLevel, done, tree.total);
+        numerics::push_block(levels, kTileLevel, done, tree.total);
         tree.before = levels.before(kTileLevel, done + 1).state;
       }
     }

@@ -12,7 +12,7 @@ inline constexpr int kTileThreads = 512;
 inline constexpr std::int64_t kTile = numerics::block_size(kTileLevel);
 static_assert(kTile == kTileThreads * kEight && kTileLevel == scan::kCarryLevel);
 
-__device__ __forceinline__ int digit_of(std::int64_t blocks) { return static_cast<int>(blocks) & (kEight - 1); }
+using numerics::digit;
 
 // ---- a carry's words, which lie `step` bytes apart ----
 
@@ -79,8 +79,9 @@ template <class Math>
 __device__ __forceinline__ Open<Math> carried(const LaneStart& start) {
   Open<Math> open{};
   if (start.carry == nullptr) return open;
+  // for_each_open, but with a count of rounds that the compiler knows: that takes fewer registers.
   for (int level = numerics::kMaxLevels - 1; level >= scan::kCarryLevel; --level) {
-    if (digit_of(start.before >> (numerics::kRadixBits * level)) == 0) continue;
+    if (digit(start.before, level) == 0) continue;
     open.add(carried_state<typename Math::State>(start.carry, start.step, level));
   }
   return open;
@@ -90,39 +91,32 @@ __device__ __forceinline__ Open<Math> carried(const LaneStart& start) {
 
 template <class Math>
 struct Levels {
-  typename Math::State open[numerics::kMaxLevels];
+  using State = typename Math::State;
+  State open[numerics::kMaxLevels];
+
+  __device__ __forceinline__ const State& at(int level) const { return open[level]; }
+  __device__ __forceinline__ void set(int level, const State& total) { open[level] = total; }
+  __device__ __forceinline__ void add(int level, const State& total) {
+    open[level] = Math::combine(open[level], total);
+  }
 
   /// Of levels `first` and above, from a carry.
   __device__ __forceinline__ void take(const LaneStart& start, int first) {
     if (start.carry == nullptr) return;
     for (int level = first; level < numerics::kMaxLevels; ++level) {
-      open[level] = carried_state<typename Math::State>(start.carry, start.step, level);
+      open[level] = carried_state<State>(start.carry, start.step, level);
     }
   }
-  /// One more whole block of a level that has `blocks` before it.
-  __device__ __forceinline__ void push(int level, std::int64_t blocks, typename Math::State total) {
-    while (digit_of(blocks) == kEight - 1) {
-      total = Math::combine(open[level], total);
-      blocks >>= numerics::kRadixBits;
-      ++level;
-    }
-    open[level] = digit_of(blocks) == 0 ? total : Math::combine(open[level], total);
-  }
-  /// The prefix before a block of a level, the largest blocks first.
+  /// The prefix before a block of a level that has `blocks` before it.
   __device__ __forceinline__ Open<Math> before(int level, std::int64_t blocks) const {
-    int top = level;
-    while (top + 1 < numerics::kMaxLevels && blocks >> (numerics::kRadixBits * (top + 1 - level)) > 0) ++top;
     Open<Math> sum{};
-    for (; top >= level; --top) {
-      if (digit_of(blocks >> (numerics::kRadixBits * (top - level))) > 0) sum.add(open[top]);
-    }
+    numerics::for_each_open(level, blocks, [&](int above) { sum.add(open[above]); });
     return sum;
   }
   /// Into a carry, with `blocks` of level `first` behind.
   __device__ __forceinline__ void give(std::byte* carry, std::int64_t step, int first, std::int64_t blocks) const {
     for (int level = first; level < numerics::kMaxLevels; ++level) {
-      const bool any = digit_of(blocks >> (numerics::kRadixBits * (level - first))) > 0;
-      carry_state(carry, step, level, any, open[level]);
+      carry_state(carry, step, level, digit(blocks, level - first) > 0, open[level]);
     }
   }
 };
@@ -148,7 +142,7 @@ __device__ __forceinline__ int spread(int i) { return i + i / kEight; }
 struct TreeStart {
   int first[3];
   /// Whether there is a prefix before total i in its eight.
-  static __device__ __forceinline__ bool follows(int i, int first) { return i > first && digit_of(i) != 0; }
+  static __device__ __forceinline__ bool follows(int i, int first) { return i > first && digit(i) != 0; }
 };
 
 /// Totals of eight neighbours become the prefix before each; gives the total of all.

@@ -66,6 +66,41 @@ TEST(CanonicalOrder, BlockTotalIsTheDefinition) {
   EXPECT_EQ(fold.block_total(2), block(2, 0));
 }
 
+TEST(CanonicalOrder, AFoldGoesOnFromAnothersOpenBlocks) {
+  for (const std::int64_t n : {1, 7, 8, 9, 63, 64, 65, 512, 600, 4096}) {
+    for (const bool closed : {false, true}) {
+      if (closed && n % 8 != 0) continue;
+      CanonicalFold<std::string, TextOp> first;
+      for (std::int64_t t = 0; t < n; ++t) first.push(std::to_string(t));
+      if (closed) first.close();
+      EXPECT_EQ(first.elements(), n);
+      CanonicalFold<std::string, TextOp> second;
+      second.resume_after(n, closed);
+      for (int level = 0; level < kMaxLevels; ++level) {
+        ASSERT_EQ(second.count(level), first.count(level)) << n << ", level " << level;
+        if (second.count(level) > 0) second.totals().set(level, first.open(level));
+      }
+      if (!closed) {
+        EXPECT_EQ(second.prefix(), prefix(n - 1)) << n;
+      }
+      for (std::int64_t t = n; t < n + 10; ++t) {
+        second.push(std::to_string(t));
+        ASSERT_EQ(second.prefix(), prefix(t)) << n;
+      }
+    }
+  }
+}
+
+TEST(CanonicalOrder, ABlockSaysWhereItComesToLie) {
+  CanonicalFold<std::string, TextOp> fold;
+  for (std::int64_t b = 0; b < 64; ++b) {
+    EXPECT_EQ(fold.push_block(1, block(1, b)), b % 64 == 63 ? 3 : b % 8 == 7 ? 2 : 1);
+  }
+  EXPECT_EQ(fold.close(), 0);
+  for (int t = 512; t < 520; ++t) fold.push(std::to_string(t));
+  EXPECT_EQ(fold.close(), 1);
+}
+
 TEST(CanonicalOrder, PrefixDoesNotDependOnTheLength) {
   EXPECT_EQ(prefix(3), "(((0+1)+2)+3)");
   EXPECT_EQ(prefix(8), "((((((((0+1)+2)+3)+4)+5)+6)+7)+8)");

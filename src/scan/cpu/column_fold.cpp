@@ -1,0 +1,77 @@
+#include "scan/cpu/column_fold.hpp"
+
+#include "cpu/strided/rectangle.hpp"
+
+namespace planck::cpu {
+
+using numerics::kCarryLevel;
+using numerics::kMaxLevels;
+
+void ColumnFold::resume(std::int64_t elements, const StateView& totals) {
+  start(nullptr);
+  blocks_.resume_after(elements);
+  const ColumnTotals& own = blocks_.totals();
+  StateView from = totals;
+  for (int level = kCarryLevel; level < kMaxLevels; ++level) {
+    if (blocks_.count(level) > 0) {
+      copy_rectangle(kPartBytes, from.base, from.part, from.stride, own.at(level), own.part_stride(), kPartBytes,
+                     own.kernel().parts, own.columns());
+    }
+    from.base += kMaxScanParts * from.part;
+  }
+  stale_ = kMaxLevels - 1;
+}
+
+void ColumnFold::save(const StateView& totals) {
+  close();
+  const ColumnTotals& own = blocks_.totals();
+  StateView to = totals;
+  for (int level = kCarryLevel; level < kMaxLevels; ++level) {
+    static constexpr std::byte kZero[kPartBytes] = {};
+    for (int k = 0; k < kMaxScanParts; ++k) {
+      const bool copies = blocks_.count(level) > 0 && k < own.kernel().parts;
+      copy_rectangle(kPartBytes, copies ? own.at(level) + k * own.part_stride() : kZero, 0, copies ? kPartBytes : 0,
+                     to.base + k * to.part, 0, to.stride, 1, own.columns());
+    }
+    to.base += kMaxScanParts * to.part;
+  }
+}
+
+const std::byte* ColumnFold::before() {
+  close();
+  for (; stale_ > 0; --stale_) {
+    const std::byte* const above = from_[stale_ + 1];
+    if (blocks_.count(stale_) == 0) {
+      from_[stale_] = above;
+    } else {
+      from_[stale_] = above == nullptr ? blocks_.open(stale_) : blocks_.totals().join(above, stale_);
+    }
+  }
+  return from_[1];
+}
+
+void ColumnFold::advance(LaneSteps& steps, std::int64_t count) {
+  const ColumnTotals& own = blocks_.totals();
+  steps.own = own.at(0);
+  steps.n = own.columns();
+  steps.part_stride = own.part_stride();
+  while (count > 0) {
+    close();
+    steps.before = steps.writes ? before() : nullptr;
+    const int room = blocks_.room();
+    steps.first = room == numerics::kRadix;
+    steps.steps = std::min<std::int64_t>(count, room);
+    own.kernel().step(steps);
+    blocks_.took(static_cast<int>(steps.steps));
+    count -= steps.steps;
+    steps.position += steps.steps * steps.position_step;
+    for (int k = 0; k < kMaxScanInputs; ++k) {
+      if (steps.input[k] != nullptr) steps.input[k] += steps.steps * steps.input_step[k];
+    }
+    for (int k = 0; k < kMaxScanOutputs; ++k) {
+      if (steps.output[k] != nullptr) steps.output[k] += steps.steps * steps.output_step[k];
+    }
+  }
+}
+
+}  // namespace planck::cpu

@@ -22,8 +22,9 @@ Status can_implement(const Descriptor& descriptor, const Args& args) noexcept {
 
 /// Inline: each has one caller, and a short run notices the call.
 template <class Parts, class Descriptor, class Args>
-[[gnu::always_inline]] inline Status run_plan(const Descriptor& descriptor, const detail::PlanChoice& plan_choice, const Stream& stream,
-                const Workspace& workspace, const Args& args) noexcept {
+[[gnu::always_inline]] inline Status run_plan(const Descriptor& descriptor, const detail::PlanChoice& plan_choice,
+                                              const Stream& stream, const Workspace& workspace,
+                                              const Args& args) noexcept {
   // From here on: scalars are rounded to C in the right environment too.
   const numerics::FpEnvironmentGuard guard;
   const Choice& choice = choice_of(plan_choice);

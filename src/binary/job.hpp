@@ -12,7 +12,7 @@ namespace planck::binary {
 enum class Weight : std::int32_t { Scalar = 0, Tensor = 1 };
 
 // Operands. Scalar weight: forward a, b -> y; backward dy -> da, db.
-// Tensor weight: forward a, b, w -> y; backward dy, a, b, w -> da, db, dw.
+// Tensor weight: forward a, b, w -> y; backward dy, a, b, w -> da, db, d_weight.
 constexpr int inputs_of(bool backward, Weight weight) {
   if (backward) return weight == Weight::Tensor ? 4 : 1;
   return weight == Weight::Tensor ? 3 : 2;

@@ -45,14 +45,12 @@ struct QuantizeJob {
   double scale = 1.0;      ///< stands for an absent operand,
   std::int64_t zero_point = 0;
   core::Sums sums{};  ///< d_scale (term kDScale) and d_zero_point (term kDZeroPoint)
-  /// Operands: the formula's tensors that are read (x or q; x and dy; dy), scale, zero point, the tensor that is written
-  /// (dx may be absent where sums are wanted), and the sums. A backend may rewrite the loop.
+  /// Operands: the formula's tensors that are read (x or q; x and dy; dy), scale, zero point, the tensor that is
+  /// written (dx may be absent where sums are wanted), and the sums. A backend may rewrite the loop.
   core::StridedLoop* loop = nullptr;
 
   /// How many tensors are read.
-  int reads() const {
-    return formula == Formula::QuantizeBackward || formula == Formula::FakeQuantizeBackward ? 2 : 1;
-  }
+  int reads() const { return formula == Formula::QuantizeBackward || formula == Formula::FakeQuantizeBackward ? 2 : 1; }
   int scale_operand() const { return reads(); }
   int zero_point_operand() const { return reads() + 1; }
   int output_operand() const { return reads() + 2; }

@@ -18,8 +18,8 @@ struct ScanJob {
   /// Forward only: carries that come in and go out (or absent), whose axis counts words; see carry.hpp.
   const core::StridedLoop* carries = nullptr;
   /// Operands forward: `inputs` tensors, the output, the indices (if the key has them), and the initial state (or
-  /// absent). Backward: `inputs` tensors as kX, kIndices and kH place them (h may be absent), `outputs` gradients (dx; or
-  /// da, db, d_initial, which may be absent), and the initial state (or absent). A backend may rewrite the loop.
+  /// absent). Backward: `inputs` tensors as kX, kIndices and kH place them (h may be absent), `outputs` gradients (dx;
+  /// or da, db, d_initial, which may be absent), and the initial state (or absent). A backend may rewrite the loop.
   core::StridedLoop* loop = nullptr;
 
   /// The operand of the initial state.

@@ -163,8 +163,7 @@ void gather(const Stream& stream, core::StridedLoop& loop, const MakeGatherer& m
     }
     merge();
   };
-  for_each_range(stream, outer * chunks, std::min(width, columns) * static_cast<std::int64_t>(sizeof(Element)),
-                      body);
+  for_each_range(stream, outer * chunks, std::min(width, columns) * static_cast<std::int64_t>(sizeof(Element)), body);
 }
 
 template <class T, class S>

@@ -107,7 +107,8 @@ void for_each_run(const core::StridedLoop& loop, std::int64_t begin, std::int64_
 
 /// A part's loop as rows: kept dimensions in front, the segment's own one last.
 template <class T, class Q, class S>
-void run_rows(const Stream& stream, const DynamicKernels& kernels, const DynamicRangeJob& job, core::StridedLoop loop, int row_dim) noexcept {
+void run_rows(const Stream& stream, const DynamicKernels& kernels, const DynamicRangeJob& job, core::StridedLoop loop,
+              int row_dim) noexcept {
   loop.move_dim(row_dim, loop.rank - 1);
   for (int d = loop.rank - 3; d >= 0; --d) {
     // Only the dimensions in front of the row are merged, where all operands walk them as one.

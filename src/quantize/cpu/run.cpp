@@ -59,7 +59,8 @@ LoopOperand broadcast(const void* value, ElementKind element, int rank) {
   return operand;
 }
 
-/// Numbers become operands that are broadcast. One scale for all is read in the compute type, whatever it was stored as.
+/// Numbers become operands that are broadcast. One scale for all is read in the compute type, whatever it was stored
+/// as.
 void put_numbers(const QuantizeJob& job, const Numbers& numbers) {
   StridedLoop& loop = *job.loop;
   LoopOperand& scale = loop.operand[job.scale_operand()];
@@ -96,10 +97,10 @@ void run_sums(const Run& run, const QuantizeJob& job) noexcept {
   loop.add_absent(compute);
   for (int s = 0; s < job.sums.count; ++s) loop.operand[loop.operands++] = sums[s];
   with_params(job, 1.0, 0, [&](const auto& params) {
-    run_reduction(run.stream,
-                  {kernel_in(run.choice, kTerms), run.choice.arch, &params, loop, job.output_operand(), job.sums,
-                   compute},
-                  run.workspace);
+    run_reduction(
+        run.stream,
+        {kernel_in(run.choice, kTerms), run.choice.arch, &params, loop, job.output_operand(), job.sums, compute},
+        run.workspace);
   });
 }
 

@@ -2,9 +2,7 @@
 #include "backend/backend.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <iterator>
 
 #include "cpu/entries.hpp"
 #include "cpu/isa.hpp"
@@ -49,7 +47,7 @@ Status probe(Selection& selection) noexcept {
   if (request.preference.prefer_arch) {
     arch = *request.preference.prefer_arch;
     selection.reason = "prefer_arch";
-  } else if (const char* name = std::getenv("PLANCK_ISA"); name != nullptr && *name != '\0') {
+  } else if (const char* name = isa_asked_for(); name != nullptr) {
     const std::optional<ArchSku> named = arch_from_name(name);
     if (!named) return fail(Text::IsaUnknown, {request.plan, name, archs_here()});
     arch = *named;

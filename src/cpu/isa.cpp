@@ -3,6 +3,8 @@
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
+#include <cstdlib>
+
 namespace planck::cpu {
 
 std::span<const ArchSku> known_archs() noexcept {
@@ -43,6 +45,11 @@ bool supported(ArchSku arch) noexcept {
   // Asked once: the processor answers through the hypervisor, which takes microseconds.
   static const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
   return (targets & highway_targets(arch)) != 0;
+}
+
+const char* isa_asked_for() noexcept {
+  const char* const name = std::getenv("PLANCK_ISA");
+  return name != nullptr && *name != '\0' ? name : nullptr;
 }
 
 std::optional<ArchSku> arch_from_name(std::string_view name) noexcept {

@@ -16,7 +16,10 @@ std::span<const ArchSku> known_archs() noexcept;
 /// Whether this machine can run it.
 bool supported(ArchSku arch) noexcept;
 
-/// The instruction set of a PLANCK_ISA value ("avx2", "scalar", …), or nothing.
+/// The value of the environment's PLANCK_ISA; null if it is unset or empty.
+const char* isa_asked_for() noexcept;
+
+/// The instruction set of such a value ("avx2", "scalar", …), or nothing.
 std::optional<ArchSku> arch_from_name(std::string_view name) noexcept;
 
 }  // namespace planck::cpu

@@ -5,25 +5,16 @@
 #include <cstring>
 #include <span>
 
-#include "core/workspace.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/streaming.hpp"
 #include "numerics/canonical_order.hpp"
 #include "scan/cpu/column_strip.hpp"
-#include "scan/cpu/rows.hpp"
+#include "scan/cpu/schedule.hpp"
 
 namespace planck::cpu {
 namespace {
 
 using core::StridedLoop;
-
-/// Fewer lanes than this leave registers empty: then blocks of a lane are scanned side by side.
-constexpr std::int64_t kFewLanes = 16;
-/// States of blocks that need no workspace.
-constexpr std::int64_t kStackStates = 1024;
-/// Enough for the feed of a thread, unless a single lane needs more; and what needs no workspace.
-constexpr std::int64_t kFeedBytes = 4 << 20;
-constexpr std::int64_t kStackFeedBytes = 32 << 10;
 
 /// Whether neighbouring lanes lie side by side for every operand that is walked along the axis.
 bool lanes_are_contiguous(const LaneScan& scan, const StridedLoop& loop) {
@@ -34,29 +25,6 @@ bool lanes_are_contiguous(const LaneScan& scan, const StridedLoop& loop) {
     if (op.base != nullptr && op.stride[lane_dim] != op.element_bytes) return false;
   }
   return true;
-}
-
-/// Axis last, the dimension nearest to contiguous next to it; at least these two.
-void arrange_dims(StridedLoop& loop, int axis) {
-  loop.move_dim(axis, loop.rank - 1);
-  loop.erase_unit_dims(loop.rank - 1);
-  const auto total_stride = [&](int d) { return loop.total_stride(d, loop.operands); };
-  for (int d = 1; d < loop.rank - 1; ++d) {
-    int to = d;
-    while (to > 0 && total_stride(to - 1) < total_stride(d)) --to;
-    if (to != d) loop.move_dim(d, to);
-  }
-  for (int d = loop.rank - 3; d >= 0; --d) loop.merge_dims(d);
-  // The lanes: the dimension nearest to contiguous that can fill registers, or else the largest.
-  int lane = loop.rank - 2;
-  for (int d = loop.rank - 3; d >= 0 && loop.extent[lane] < kFewLanes; --d) {
-    if (loop.extent[d] > loop.extent[lane]) lane = d;
-  }
-  if (lane >= 0) loop.move_dim(lane, loop.rank - 2);
-  if (loop.rank == 1) {
-    loop.append_unit_dim();
-    loop.move_dim(1, 0);
-  }
 }
 
 Pointers move(const StridedLoop& loop, Pointers at, int dim, std::int64_t by) {
@@ -156,24 +124,6 @@ void run_walk(const Stream& stream, const LaneScan& scan, const Walk& walk, std:
     for_each_range(stream, units, unit_bytes,
                    [&](std::int64_t begin, std::int64_t end) noexcept { run_units(begin, end, {}); });
   }
-}
-
-/// How an axis is cut: `blocks` whole canonical blocks of a level, and one last piece of 1 to block_size elements.
-struct Cut {
-  int level = 0;
-  std::int64_t blocks = 0;
-  std::int64_t size() const { return numerics::block_size(level); }
-};
-
-/// The level that makes enough blocks to fill registers and threads, if there is one.
-Cut choose_cut(std::int64_t length) {
-  Cut cut;
-  for (int level = kCarryLevel; level >= 2; --level) {
-    cut.level = level;
-    cut.blocks = (length - 1) / cut.size();
-    if (cut.blocks >= 4 * kFewLanes) return cut;
-  }
-  return cut.blocks >= kFewLanes ? cut : Cut{};
 }
 
 /// The cut at whose blocks a feed keeps its states.
@@ -347,15 +297,39 @@ class CutScan {
   Strides row_states_{};
 };
 
-/// The eight-byte values that scanning a cut axis needs.
-std::int64_t cut_states(std::int64_t rows, std::int64_t length, const Cut& cut, const LaneStates& states) {
+}  // namespace
+
+void arrange_columns(StridedLoop& loop, int axis) noexcept {
+  loop.move_dim(axis, loop.rank - 1);
+  loop.erase_unit_dims(loop.rank - 1);
+  const auto total_stride = [&](int d) { return loop.total_stride(d, loop.operands); };
+  for (int d = 1; d < loop.rank - 1; ++d) {
+    int to = d;
+    while (to > 0 && total_stride(to - 1) < total_stride(d)) --to;
+    if (to != d) loop.move_dim(d, to);
+  }
+  for (int d = loop.rank - 3; d >= 0; --d) loop.merge_dims(d);
+  // The lanes: the dimension nearest to contiguous that can fill registers, or else the largest.
+  int lane = loop.rank - 2;
+  for (int d = loop.rank - 3; d >= 0 && loop.extent[lane] < kFewLanes; --d) {
+    if (loop.extent[d] > loop.extent[lane]) lane = d;
+  }
+  if (lane >= 0) loop.move_dim(lane, loop.rank - 2);
+  if (loop.rank == 1) {
+    loop.append_unit_dim();
+    loop.move_dim(1, 0);
+  }
+}
+
+std::int64_t cut_column_values(std::int64_t rows, std::int64_t length, const Cut& cut,
+                               const LaneStates& states) noexcept {
   std::int64_t needed = CutScan::states_needed(rows, cut, states.parts, states.lags);
   if (states.feed_parts > 0) needed += CutScan::states_needed(rows, feed_cut(length), states.feed_parts, false);
   return needed;
 }
 
-void run_cut(const Stream& stream, const LaneScan& scan, const StridedLoop& loop, const Cut& cut,
-             std::byte* states) noexcept {
+void run_cut_columns(const Stream& stream, const LaneScan& scan, const StridedLoop& loop, const Cut& cut,
+                     std::byte* states) noexcept {
   CutScan main(stream, scan, loop, cut, states);
   if (scan.kernel.feed == nullptr) return main.run(nullptr);
   const int axis = loop.rank - 1;
@@ -374,52 +348,11 @@ void run_cut(const Stream& stream, const LaneScan& scan, const StridedLoop& loop
   main.run(&feed);
 }
 
-}  // namespace
-
-std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, const LaneStates& states,
-                                int threads) noexcept {
-  if (lanes == 0 || length == 0) return 0;
-  std::int64_t values = 0;
-  const Cut cut = choose_cut(length);
-  if (lanes < kFewLanes * threads && cut.blocks > 0) values = cut_states(lanes, length, cut, states);
-  if (values <= kStackStates) values = 0;
-  std::int64_t feed = 0;
-  if (states.feed_parts > 0) {
-    const std::int64_t lane_bytes = Strip::feed_bytes(length, states.feed_parts);
-    const std::int64_t shares = std::min<std::int64_t>(lanes, threads);
-    const std::int64_t width = std::min(Strip::kFedLanes, ceil_div(lanes, shares));
-    const std::int64_t each = std::max(lane_bytes, std::min(kFeedBytes, lane_bytes * width));
-    if (each > kStackFeedBytes) feed = shares * each;
-  }
-  const std::int64_t bytes = std::max(values * kPartBytes, feed);
-  return bytes == 0 ? 0 : static_cast<std::size_t>(bytes + kPartBytes);
-}
-
-void run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept {
-  if (scan.loop.count() == 0) return;
-  if (run_row_scan(stream, scan, workspace)) return;
-  StridedLoop loop = scan.loop;
-  const std::int64_t length = loop.extent[scan.axis];
-  arrange_dims(loop, scan.axis);
-  const std::int64_t rows = loop.count() / length;
-  const std::span<std::uint64_t> memory = core::values_in<std::uint64_t>(workspace);
-
-  const std::int64_t lanes = loop.extent[loop.rank - 2];
-  const std::int64_t strips = rows / lanes * ceil_div(lanes, kFewLanes);  // the narrowest that are worth it
-  const Cut cut = choose_cut(length);
-  if (scan.cuttable && cut.blocks > 0 && (lanes < kFewLanes || strips < stream.threads())) {
-    const LaneScanKernel& kernel = scan.kernel;
-    const int feed_parts = kernel.feed == nullptr ? 0 : kernel.feed->parts;
-    const std::int64_t needed = cut_states(rows, length, cut, {kernel.parts, kernel.lags, feed_parts});
-    std::uint64_t stack[kStackStates];
-    const std::span<std::uint64_t> states = needed <= kStackStates ? std::span(stack) : memory;
-    if (std::ssize(states) >= needed) {
-      return run_cut(stream, scan, loop, cut, reinterpret_cast<std::byte*>(states.data()));
-    }
-  }
-  Walk walk{loop, length};
+void run_whole_columns(const Stream& stream, const LaneScan& scan, const StridedLoop& loop,
+                       std::span<std::byte> memory) noexcept {
+  Walk walk{loop, loop.extent[loop.rank - 1]};
   walk.streamed = worth_streaming(loop, scan.kernel.inputs, scan.kernel.outputs);
-  run_walk(stream, scan, walk, std::as_writable_bytes(memory));
+  run_walk(stream, scan, walk, memory);
 }
 
 }  // namespace planck::cpu

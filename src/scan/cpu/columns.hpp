@@ -115,11 +115,4 @@ struct LaneStates {
   int feed_parts = 0;
 };
 
-/// Bytes that let a few long lanes be shared among threads, and feeds keep their states.
-std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, const LaneStates& states,
-                                int threads) noexcept;
-
-/// An output may be an input's view. The engine is content with less workspace, down to nothing.
-void run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept;
-
 }  // namespace planck::cpu

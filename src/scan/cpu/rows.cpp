@@ -10,6 +10,7 @@
 #include "numerics/canonical_order.hpp"
 #include "scan/cpu/column_fold.hpp"
 #include "scan/cpu/column_strip.hpp"
+#include "scan/cpu/schedule.hpp"
 
 namespace planck::cpu {
 
@@ -24,22 +25,12 @@ using core::StridedLoop;
 constexpr std::int64_t kShortRow = 32;
 constexpr std::int64_t kManyRows = 16;
 /// States that need no workspace: of the pieces of a row that threads share, and of a feed's in a row that they do not.
-constexpr std::int64_t kStackValues = 1024;
+constexpr std::int64_t kStackValues = kStackRowValues;
 
 /// A group of elements as registers have it, of the widest ones.
 constexpr std::int64_t kMaxRowGroup = 64;
 
 std::int64_t pieces_in(std::int64_t length) { return ceil_div(length, kRowPiece); }
-
-/// Whether the elements along the axis lie side by side for every operand that walks it.
-bool along_rows(const LaneScan& scan) {
-  for (int k = 0; k < scan.kernel.inputs + std::min(scan.kernel.outputs, kEdgeOutput); ++k) {
-    const core::LoopOperand& op = scan.loop.operand[k];
-    const std::int64_t step = op.stride[scan.axis];
-    if (op.base != nullptr && step != op.element_bytes && step != -op.element_bytes) return false;
-  }
-  return true;
-}
 
 /// A state for each piece of a row.
 struct PieceStates {
@@ -378,34 +369,48 @@ class CutRow {
 
 }  // namespace
 
-bool run_row_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept {
+/// Whether the elements along the axis lie side by side for every operand that walks it.
+bool runs_along_rows(const LaneScan& scan) noexcept {
   const LaneScanKernel& kernel = scan.kernel;
   const std::int64_t length = scan.loop.extent[scan.axis];
-  const std::int64_t count = scan.loop.count() / length;
   if (kernel.row == nullptr || (kernel.feed != nullptr && kernel.feed->row == nullptr)) return false;
   if (scan.carry_in() >= 0 || scan.carry_out() >= 0) return false;
-  if ((length < kShortRow && count >= kManyRows) || !along_rows(scan)) return false;
-
-  const Rows rows(scan);
-  const std::int64_t element_bytes = scan.loop.element_bytes();
-  const std::int64_t pieces = pieces_in(length);
-  const bool feed_fits = kernel.feed == nullptr || pieces * kernel.feed->parts <= kStackValues;
-  const bool shared = pieces > 1 && count < stream.threads() && pieces > stream.threads();
-  if (scan.cuttable && (shared || !feed_fits)) {
-    const std::int64_t needed = CutRow::values_needed(kernel, length);
-    double stack[kStackValues];
-    const std::span<double> values = needed <= kStackValues ? std::span(stack) : core::values_in<double>(workspace);
-    if (std::ssize(values) >= needed) {
-      for (std::int64_t r = 0; r < count; ++r) {
-        const Pointers row = rows.row(r);
-        CutRow(stream, rows, row, values.data()).run(element_bytes);
-      }
-      return true;
-    }
+  if (length < kShortRow && scan.loop.count() / length >= kManyRows) return false;
+  for (int k = 0; k < kernel.inputs + std::min(kernel.outputs, kEdgeOutput); ++k) {
+    const core::LoopOperand& op = scan.loop.operand[k];
+    const std::int64_t step = op.stride[scan.axis];
+    if (op.base != nullptr && step != op.element_bytes && step != -op.element_bytes) return false;
   }
-  if (!feed_fits) return false;
-  run_whole(stream, rows, count, length * element_bytes);
   return true;
+}
+
+bool feed_fits_whole_rows(const LaneScanKernel& kernel, std::int64_t length) noexcept {
+  return kernel.feed == nullptr || pieces_in(length) * kernel.feed->parts <= kStackValues;
+}
+
+void run_whole_rows(const Stream& stream, const LaneScan& scan) noexcept {
+  const Rows rows(scan);
+  run_whole(stream, rows, scan.loop.count() / rows.length(), rows.length() * scan.loop.element_bytes());
+}
+
+bool rows_want_cut(const Stream& stream, const LaneScan& scan) noexcept {
+  const std::int64_t length = scan.loop.extent[scan.axis];
+  const std::int64_t pieces = pieces_in(length);
+  const bool shared = pieces > 1 && scan.loop.count() / length < stream.threads() && pieces > stream.threads();
+  return shared || !feed_fits_whole_rows(scan.kernel, length);
+}
+
+std::int64_t cut_row_values(const LaneScan& scan) noexcept {
+  return CutRow::values_needed(scan.kernel, scan.loop.extent[scan.axis]);
+}
+
+void run_cut_rows(const Stream& stream, const LaneScan& scan, double* values) noexcept {
+  const Rows rows(scan);
+  const std::int64_t count = scan.loop.count() / rows.length();
+  for (std::int64_t r = 0; r < count; ++r) {
+    const Pointers row = rows.row(r);
+    CutRow(stream, rows, row, values).run(scan.loop.element_bytes());
+  }
 }
 
 }  // namespace planck::cpu

@@ -38,7 +38,4 @@ inline constexpr std::int64_t kRowChunkBytes = 8 << 20;
 /// The same as a variable, for tests of many chunks in short rows.
 extern std::int64_t row_chunk_bytes;
 
-/// False, and nothing was done, if this is no scan along rows.
-bool run_row_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept;
-
 }  // namespace planck::cpu

@@ -1,0 +1,61 @@
+// Scans on the CPU as the backend's table has them: the kernel and the workspace that a plan keeps, and its jobs.
+#include <span>
+
+#include "cpu/entries.hpp"
+#include "scan/carry.hpp"
+#include "scan/cpu/columns.hpp"
+#include "scan/cpu/exclusive.hpp"
+#include "scan/cpu/inclusive.hpp"
+#include "scan/cpu/kernel_row.hpp"
+#include "scan/cpu/schedule.hpp"
+#include "scan/scalar.hpp"
+
+namespace planck::cpu {
+
+using scan::ScanJob;
+
+Status prepare_scan(const ScanJob& job, Selection& selection) noexcept {
+  std::span<const KernelRow> rows;
+  scan::with_element(job.key.element, [&]<class T>(T) { rows = scan_kernels<T>(selection.choice.arch); });
+  PLANCK_TRY(take_kernel(selection, 0, rows, scan::kernel_row(job.key, nullptr, job.backward)));
+  const LaneScanKernel& kernel = scan_kernel(selection.choice);
+  const LaneStates states{kernel.parts, kernel.lags, kernel.feed == nullptr ? 0 : kernel.feed->parts};
+  const std::int64_t length = job.loop->extent[job.axis];
+  const std::int64_t lanes = length == 0 ? 0 : job.loop->count() / length;
+  const int threads = selection.request.stream.threads();
+  // An exclusive scan has one element less, and that may be cut otherwise.
+  for (const std::int64_t scanned : {length, job.key.exclusive ? length - 1 : length}) {
+    selection.want_workspace(lane_scan_workspace(lanes, scanned, states, threads));
+  }
+  return {};
+}
+
+Status run_scan(const Run& run, const ScanJob& job) noexcept {
+  if (job.loop->count() == 0) {
+    scan::run_empty(job);
+  } else if (job.backward) {
+    job.key.exclusive ? run_exclusive_backward(run, job) : run_inclusive_backward(run, job, backward_cuttable(job));
+  } else {
+    job.key.exclusive ? run_exclusive(run, job) : run_inclusive(run, job);
+  }
+  return {};
+}
+
+bool run_small_scan(const Choice& choice, const ScanJob& job, void* const* operands, std::int64_t n) noexcept {
+  const std::int64_t first = job.reverse ? (n - 1) * size_of(job.key.element) : 0;
+  const LaneScanKernel& kernel = scan_kernel(choice);
+  if (kernel.row == nullptr) return false;
+  RowRun run{};
+  run.input[0] = static_cast<const std::byte*>(operands[0]) + first;
+  run.output[0] = static_cast<std::byte*>(operands[1]) + first;
+  run.input_back[0] = run.output_back[0] = job.reverse;
+  run.n = n;
+  run.position = job.reverse ? n - 1 : 0;
+  run.position_step = job.reverse ? -1 : 1;
+  run.lag = kernel.lag_start;
+  run.writes = true;
+  kernel.row(run);
+  return true;
+}
+
+}  // namespace planck::cpu

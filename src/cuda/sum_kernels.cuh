@@ -364,7 +364,8 @@ __global__ void __launch_bounds__(kSumColumnThreads, 1) sum_columns(const SumJob
             PieceTotals{&above[o][0][column], kLongColumns}.push(round, e2);
           } else {
             PartSum sum;
-            PieceTotals{&above[o][0][column], kLongColumns}.add_to(sum, round);
+            // Only long columns, of which a block has few, have places there.
+            if (round > 0) PieceTotals{&above[o][0][column], kLongColumns}.add_to(sum, round);
             sum.add(end_walker > 0, e2);
             sum.add(end.blocks(1) > 0, open[o][1][column]);
             sum.add(end.has_open, open[o][0][column]);

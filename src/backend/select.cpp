@@ -81,9 +81,10 @@ Result<detail::PlanChoice> settle(const Selection& selection) noexcept {
   return choice;
 }
 
-Status check_device(std::string_view plan, const Backend& backend, const Stream& stream) noexcept {
-  if (backend.device == stream.device()) return {};
-  return fail(Text::WrongDevice, {plan, device_name(backend.device), device_name(stream.device())});
+Status check_device(const Run& run) noexcept {
+  const Device device = run.choice.backend->device;
+  if (device == run.stream.device()) return {};
+  return fail(Text::WrongDevice, {run.plan, device_name(device), device_name(run.stream.device())});
 }
 
 PrecisionGuarantee precision_of(ElementKind element, bool sums) noexcept {

@@ -15,7 +15,7 @@ Result<Selection> choose(const Request& request) noexcept;
 Result<detail::PlanChoice> settle(const Selection& selection) noexcept;
 
 /// A plan runs only on streams of the device it was selected for.
-Status check_device(std::string_view plan, const Backend& backend, const Stream& stream) noexcept;
+Status check_device(const Run& run) noexcept;
 
 static_assert(sizeof(Choice) <= sizeof(detail::PlanChoice::storage) && std::is_trivially_copyable_v<Choice>);
 

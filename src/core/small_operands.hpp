@@ -57,7 +57,7 @@ class SmallOperands {
     ElementKind element;
   };
 
-  bool is_plain(const View& view, ElementKind element) const noexcept {
+  [[gnu::always_inline]] bool is_plain(const View& view, ElementKind element) const noexcept {
     if (view.element != element || view.shape != shape_ || view.data == nullptr) return false;
     const std::int64_t size = size_of(element);
     const std::int64_t capacity = std::min(view.capacity, kMaxOffset);

@@ -1,7 +1,7 @@
 // The quantise family's plans: checks, the choice of a backend, and the jobs of a run, written once for six operations.
 #include <limits>
 
-#include "backend/plan_parts.hpp"
+#include "backend/plan_run.hpp"
 #include "core/small_operands.hpp"
 #include "numerics/dispatch.hpp"
 #include "numerics/storage.hpp"
@@ -69,7 +69,7 @@ Status prepare(const QuantizeSpec& p, backend::Selection& selection) noexcept {
   });
 }
 
-Result<PlanChoice> select(const QuantizeSpec& p, const Stream& stream, const PlanPreference& preference) noexcept {
+Result<PlanChoice> select_spec(const QuantizeSpec& p, const Stream& stream, const PlanPreference& preference) noexcept {
   PLANCK_TRY(check_descriptor(p));
   backend::Request request{p.plan(), stream, preference};
   request.sku.category = OpCategory::Quantization;
@@ -197,8 +197,11 @@ Status run_jobs(const backend::Run& run, const QuantizeSpec& p, const QuantizeOp
 }
 
 /// Numbers for scale and zero point, and tensors as most are: no loop to describe, and nothing to share among threads.
-[[gnu::always_inline]] inline bool run_small(const QuantizeSpec& p, const Choice& choice,
-                                             const QuantizeOperands& o) noexcept {
+template <class Descriptor, class Args>
+[[gnu::always_inline]] inline bool run_small(Formula formula, const Descriptor& d, const Choice& choice,
+                                             const Args& a) noexcept {
+  const QuantizeSpec p = quantize::spec_of(formula, d);
+  const QuantizeOperands o = quantize::operands_of(p, a);
   const auto run = choice.backend->quantize.run_small;
   core::SmallOperands operands(p.shape);
   if (run == nullptr || !operands.has_work() || !p.per_tensor() || o.output == nullptr || o.d_scale != nullptr ||
@@ -220,62 +223,121 @@ Status run_jobs(const backend::Run& run, const QuantizeSpec& p, const QuantizeOp
   return run(choice, job, operands.data(), operands.elements());
 }
 
-/// One operation of the family, in the form of backend/plan_parts.hpp.
-template <class Op, Formula formula>
-struct FamilyParts {
-  using Descriptor = typename Op::Descriptor;
-  using Args = typename Op::Args;
+// ---- what the six have in common ----
 
-  static std::string_view name(const Descriptor& d) { return quantize::plan_name(formula, d.scope.index()); }
-
-  static Result<PlanChoice> select(const Stream& stream, const Descriptor& d, const PlanPreference& preference,
-                                   std::span<const ElementKind> expected) noexcept {
-    PLANCK_TRY(core::check_type_parameter(name(d), "input_element", expected, 0, d.input_element));
-    if constexpr (requires { d.output_element; }) {
-      PLANCK_TRY(core::check_type_parameter(name(d), "output_element", expected, 1, d.output_element));
-    }
-    return planck::select(quantize::spec_of(formula, d), stream, preference);
+template <class Descriptor>
+Result<PlanChoice> select(Formula formula, const Stream& stream, const Descriptor& d, const PlanPreference& preference,
+                          std::span<const ElementKind> expected) noexcept {
+  const QuantizeSpec p = quantize::spec_of(formula, d);
+  PLANCK_TRY(core::check_type_parameter(p.plan(), "input_element", expected, 0, d.input_element));
+  if constexpr (requires { d.output_element; }) {
+    PLANCK_TRY(core::check_type_parameter(p.plan(), "output_element", expected, 1, d.output_element));
   }
+  return select_spec(p, stream, preference);
+}
 
-  static bool run_small(const Descriptor& d, const Choice& choice, const Args& a) noexcept {
-    const QuantizeSpec p = quantize::spec_of(formula, d);
-    return planck::run_small(p, choice, quantize::operands_of(p, a));
-  }
+template <class Descriptor, class Args>
+Status can_implement(Formula formula, const Descriptor& d, const Args& a) noexcept {
+  const numerics::FpEnvironmentGuard guard;  // scalars are rounded to C
+  const QuantizeSpec p = quantize::spec_of(formula, d);
+  OperandChecks checks(p.plan());
+  return check_operands(checks, p, quantize::operands_of(p, a));
+}
 
-  static Status check(OperandChecks& checks, const Descriptor& d, const Args& a) noexcept {
-    const QuantizeSpec p = quantize::spec_of(formula, d);
-    return check_operands(checks, p, quantize::operands_of(p, a));
-  }
-
-  static Status check_contents(const Descriptor& d, const Args& a) noexcept {
-    bool tensors = a.scale.tensor() != nullptr;
-    if constexpr (requires { a.zero_point; }) tensors |= a.zero_point.tensor() != nullptr;
-    if (!tensors) return {};  // a short run is long enough
-    const QuantizeSpec p = quantize::spec_of(formula, d);
-    return check_qparam_tensors(p, quantize::operands_of(p, a));
-  }
-
-  static Status run(const backend::Run& run, const Descriptor& d, const Args& a) noexcept {
-    const QuantizeSpec p = quantize::spec_of(formula, d);
-    return run_jobs(run, p, quantize::operands_of(p, a));
-  }
-};
-
-using QuantizeParts = FamilyParts<QuantizeOp, Formula::Quantize>;
-using QuantizeBackwardParts = FamilyParts<QuantizeBackwardOp, Formula::QuantizeBackward>;
-using DequantizeParts = FamilyParts<DequantizeOp, Formula::Dequantize>;
-using DequantizeBackwardParts = FamilyParts<DequantizeBackwardOp, Formula::DequantizeBackward>;
-using FakeQuantizeParts = FamilyParts<FakeQuantizeOp, Formula::FakeQuantize>;
-using FakeQuantizeBackwardParts = FamilyParts<FakeQuantizeBackwardOp, Formula::FakeQuantizeBackward>;
+/// Inline: each has one caller, and a short run notices the call.
+template <class Descriptor, class Args>
+[[gnu::always_inline]] inline Status run_formula(Formula formula, const Descriptor& d, const PlanChoice& choice,
+                                                 const Stream& stream, const Workspace& workspace,
+                                                 const Args& a) noexcept {
+  const numerics::FpEnvironmentGuard guard;  // from here on: scalars are rounded to C in the right environment too
+  if (backend::is_plain(choice, stream, workspace) && run_small(formula, d, backend::choice_of(choice), a)) return {};
+  const QuantizeSpec p = quantize::spec_of(formula, d);
+  const QuantizeOperands operands = quantize::operands_of(p, a);
+  const backend::Run run = backend::run_of(p.plan(), choice, stream, workspace);
+  PLANCK_TRY(backend::check_device(run));
+  OperandChecks checks(run.plan);
+  PLANCK_TRY(check_operands(checks, p, operands));
+  PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
+  if (backend::reads_tensors(run)) PLANCK_TRY(check_qparam_tensors(p, operands));
+  return run_jobs(run, p, operands);
+}
 
 }  // namespace
 
-PLANCK_DEFINE_OP(Quantize)
-PLANCK_DEFINE_OP(QuantizeBackward)
-PLANCK_DEFINE_OP(Dequantize)
-PLANCK_DEFINE_OP(DequantizeBackward)
-PLANCK_DEFINE_OP(FakeQuantize)
-PLANCK_DEFINE_OP(FakeQuantizeBackward)
+Result<PlanChoice> QuantizeOp::select(const Stream& stream, const Descriptor& d, const PlanPreference& preference,
+                                      std::span<const ElementKind> expected) noexcept {
+  return planck::select(Formula::Quantize, stream, d, preference, expected);
+}
+Result<void> QuantizeOp::can_implement(const Descriptor& d, const PlanChoice&, const Args& a) noexcept {
+  return planck::can_implement(Formula::Quantize, d, a);
+}
+Result<void> QuantizeOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream, Workspace workspace,
+                             const Args& a) noexcept {
+  return run_formula(Formula::Quantize, d, choice, stream, workspace, a);
+}
+
+Result<PlanChoice> QuantizeBackwardOp::select(const Stream& stream, const Descriptor& d,
+                                              const PlanPreference& preference,
+                                              std::span<const ElementKind> expected) noexcept {
+  return planck::select(Formula::QuantizeBackward, stream, d, preference, expected);
+}
+Result<void> QuantizeBackwardOp::can_implement(const Descriptor& d, const PlanChoice&, const Args& a) noexcept {
+  return planck::can_implement(Formula::QuantizeBackward, d, a);
+}
+Result<void> QuantizeBackwardOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream,
+                                     Workspace workspace, const Args& a) noexcept {
+  return run_formula(Formula::QuantizeBackward, d, choice, stream, workspace, a);
+}
+
+Result<PlanChoice> DequantizeOp::select(const Stream& stream, const Descriptor& d, const PlanPreference& preference,
+                                        std::span<const ElementKind> expected) noexcept {
+  return planck::select(Formula::Dequantize, stream, d, preference, expected);
+}
+Result<void> DequantizeOp::can_implement(const Descriptor& d, const PlanChoice&, const Args& a) noexcept {
+  return planck::can_implement(Formula::Dequantize, d, a);
+}
+Result<void> DequantizeOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream, Workspace workspace,
+                               const Args& a) noexcept {
+  return run_formula(Formula::Dequantize, d, choice, stream, workspace, a);
+}
+
+Result<PlanChoice> DequantizeBackwardOp::select(const Stream& stream, const Descriptor& d,
+                                                const PlanPreference& preference,
+                                                std::span<const ElementKind> expected) noexcept {
+  return planck::select(Formula::DequantizeBackward, stream, d, preference, expected);
+}
+Result<void> DequantizeBackwardOp::can_implement(const Descriptor& d, const PlanChoice&, const Args& a) noexcept {
+  return planck::can_implement(Formula::DequantizeBackward, d, a);
+}
+Result<void> DequantizeBackwardOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream,
+                                       Workspace workspace, const Args& a) noexcept {
+  return run_formula(Formula::DequantizeBackward, d, choice, stream, workspace, a);
+}
+
+Result<PlanChoice> FakeQuantizeOp::select(const Stream& stream, const Descriptor& d, const PlanPreference& preference,
+                                          std::span<const ElementKind> expected) noexcept {
+  return planck::select(Formula::FakeQuantize, stream, d, preference, expected);
+}
+Result<void> FakeQuantizeOp::can_implement(const Descriptor& d, const PlanChoice&, const Args& a) noexcept {
+  return planck::can_implement(Formula::FakeQuantize, d, a);
+}
+Result<void> FakeQuantizeOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream,
+                                 Workspace workspace, const Args& a) noexcept {
+  return run_formula(Formula::FakeQuantize, d, choice, stream, workspace, a);
+}
+
+Result<PlanChoice> FakeQuantizeBackwardOp::select(const Stream& stream, const Descriptor& d,
+                                                  const PlanPreference& preference,
+                                                  std::span<const ElementKind> expected) noexcept {
+  return planck::select(Formula::FakeQuantizeBackward, stream, d, preference, expected);
+}
+Result<void> FakeQuantizeBackwardOp::can_implement(const Descriptor& d, const PlanChoice&, const Args& a) noexcept {
+  return planck::can_implement(Formula::FakeQuantizeBackward, d, a);
+}
+Result<void> FakeQuantizeBackwardOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream,
+                                         Workspace workspace, const Args& a) noexcept {
+  return run_formula(Formula::FakeQuantizeBackward, d, choice, stream, workspace, a);
+}
 
 namespace detail {
 Error other_granularity(std::string_view op, std::size_t wanted, const Granularity& got) noexcept {

@@ -34,132 +34,150 @@ Status check_indices(std::string_view plan, const ScanDescriptor& d, const std::
   return {};
 }
 
-struct ScanParts {
-  static constexpr std::string_view kPlan = "ScanPlan";
-  static std::string_view name(const ScanDescriptor&) { return kPlan; }
+constexpr std::string_view kForward = "ScanPlan";
+constexpr std::string_view kBackward = "ScanBackwardPlan";
 
-  static Status check_descriptor(std::string_view plan, const ScanDescriptor& d, bool backward) noexcept {
-    const bool integers = d.element == ElementKind::S32 || d.element == ElementKind::S64;
-    const scan::ScanKindRow* const row = scan::find_kind(d.kind);
-    const bool known = row != nullptr && d.kind != ScanKind::LinearRecurrence;  // which has plans of its own
-    if (!known) return fail(Text::KindUnsupported, {plan, static_cast<std::int32_t>(d.kind)});
-    const bool scanned = is_float(d.element) || (integers && !backward && row->integers);
-    if (!scanned) return fail(Text::ElementUnsupported, {plan, "element", printable(d.element)});
-    if (d.exclusive && !row->exclusive) return fail(Text::ExclusiveUnsupported, {plan, to_string(d.kind)});
-    PLANCK_TRY(core::check_shape(plan, "input_shape", d.input_shape));
-    PLANCK_TRY(scan::check_axis(plan, "scan_axis", d.scan_axis, d.input_shape));
-    if (d.ties != ScanTies::First && d.ties != ScanTies::Last) {
-      return fail(Text::TiesUnknown, {plan, static_cast<std::int32_t>(d.ties)});
-    }
-    if (!d.index_element) return {};
-    if (!row->extremum) {
-      return fail(Text::ArgumentUnexpected, {plan, "index_element", "only Cummax and Cummin have indices"});
-    }
-    if (*d.index_element != ElementKind::S32 && *d.index_element != ElementKind::S64) {
-      return fail(Text::ElementUnsupported, {plan, "index_element", printable(*d.index_element)});
-    }
-    const std::int64_t length = d.input_shape[front_axis(d.scan_axis, d.input_shape)];
-    if (*d.index_element == ElementKind::S32 && length - 1 > std::numeric_limits<std::int32_t>::max()) {
-      return fail(Text::IndicesTooLong, {plan, length});
-    }
-    return {};
+Status check_descriptor(std::string_view plan, const ScanDescriptor& d, bool backward) noexcept {
+  const bool integers = d.element == ElementKind::S32 || d.element == ElementKind::S64;
+  const scan::ScanKindRow* const row = scan::find_kind(d.kind);
+  const bool known = row != nullptr && d.kind != ScanKind::LinearRecurrence;  // which has plans of its own
+  if (!known) return fail(Text::KindUnsupported, {plan, static_cast<std::int32_t>(d.kind)});
+  const bool scanned = is_float(d.element) || (integers && !backward && row->integers);
+  if (!scanned) return fail(Text::ElementUnsupported, {plan, "element", printable(d.element)});
+  if (d.exclusive && !row->exclusive) return fail(Text::ExclusiveUnsupported, {plan, to_string(d.kind)});
+  PLANCK_TRY(core::check_shape(plan, "input_shape", d.input_shape));
+  PLANCK_TRY(scan::check_axis(plan, "scan_axis", d.scan_axis, d.input_shape));
+  if (d.ties != ScanTies::First && d.ties != ScanTies::Last) {
+    return fail(Text::TiesUnknown, {plan, static_cast<std::int32_t>(d.ties)});
   }
-
-  static Result<PlanChoice> select(const Stream& stream, const ScanDescriptor& d, const PlanPreference& preference,
-                                   std::span<const ElementKind> expected) noexcept {
-    PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
-    PLANCK_TRY(check_descriptor(kPlan, d, false));
-    return scan::select_scan(kPlan, problem_of(d), false, stream, preference);
+  if (!d.index_element) return {};
+  if (!row->extremum) {
+    return fail(Text::ArgumentUnexpected, {plan, "index_element", "only Cummax and Cummin have indices"});
   }
-
-  /// One short row, from x to y alone.
-  static bool run_small(const ScanDescriptor& d, const Choice& choice, const ScanArgs& a) noexcept {
-    const auto run = choice.backend->scan.run_small;
-    core::SmallOperands operands(d.input_shape);
-    const int axis = front_axis(d.scan_axis, d.input_shape);
-    if (run == nullptr || !operands.has_work() || d.input_shape[axis] != operands.elements() || d.exclusive ||
-        d.index_element || a.indices || a.carry_in || a.carry_out) {
-      return false;
-    }
-    if (!operands.add_input(a.x, d.element) || !operands.add_output(a.y, d.element)) return false;
-    return run(choice, {{d.kind, d.element}, false, d.reverse, axis}, operands.data(), operands.elements());
+  if (*d.index_element != ElementKind::S32 && *d.index_element != ElementKind::S64) {
+    return fail(Text::ElementUnsupported, {plan, "index_element", printable(*d.index_element)});
   }
-
-  static Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanArgs& a) noexcept {
-    const ScanProblem p = problem_of(d);
-    PLANCK_TRY(check_indices(kPlan, d, a.indices));
-    PLANCK_TRY(scan::check_piece(kPlan, p, a.carry_in.has_value(), a.carry_out.has_value()));
-    PLANCK_TRY(checks.add({"x", Role::Input, a.x, d.element, &d.input_shape}));
-    PLANCK_TRY(checks.add({"y", Role::Output, a.y, d.element, &d.input_shape}));
-    if (a.indices) {
-      PLANCK_TRY(checks.add({"indices", Role::SummedOutput, *a.indices, *d.index_element, &d.input_shape}));
-    }
-    PLANCK_TRY(scan::add_carries(checks, kPlan, p, a));
-    return checks.check_overlaps();
+  const std::int64_t length = d.input_shape[front_axis(d.scan_axis, d.input_shape)];
+  if (*d.index_element == ElementKind::S32 && length - 1 > std::numeric_limits<std::int32_t>::max()) {
+    return fail(Text::IndicesTooLong, {plan, length});
   }
+  return {};
+}
 
-  static Status check_contents(const ScanDescriptor& d, const ScanArgs& a) noexcept {
-    return scan::check_carry_in(kPlan, problem_of(d), a);
+/// One short row, from x to y alone.
+bool run_small(const ScanDescriptor& d, const Choice& choice, const ScanArgs& a) noexcept {
+  const auto run = choice.backend->scan.run_small;
+  core::SmallOperands operands(d.input_shape);
+  const int axis = front_axis(d.scan_axis, d.input_shape);
+  if (run == nullptr || !operands.has_work() || d.input_shape[axis] != operands.elements() || d.exclusive ||
+      d.index_element || a.indices || a.carry_in || a.carry_out) {
+    return false;
   }
+  if (!operands.add_input(a.x, d.element) || !operands.add_output(a.y, d.element)) return false;
+  return run(choice, {{d.kind, d.element}, false, d.reverse, axis}, operands.data(), operands.elements());
+}
 
-  static Status run(const backend::Run& run, const ScanDescriptor& d, const ScanArgs& a) noexcept {
-    const ScanProblem p = problem_of(d);
-    const std::optional<StridedLoop> carries = scan::carries_of(p, a);
-    StridedLoop loop(d.input_shape);
-    loop.add(a.x);
-    loop.add(a.y);
-    if (a.indices) loop.add(*a.indices);
-    loop.add_absent(d.element);
-    ScanJob job = scan::job_of(p, false, &loop);
-    job.inputs = 1;
-    job.outputs = a.indices ? 2 : 1;
-    if (carries) job.carries = &*carries;
-    return scan::run_job(run, job);
+Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanArgs& a) noexcept {
+  const ScanProblem p = problem_of(d);
+  PLANCK_TRY(check_indices(kForward, d, a.indices));
+  PLANCK_TRY(scan::check_piece(kForward, p, a.carry_in.has_value(), a.carry_out.has_value()));
+  PLANCK_TRY(checks.add({"x", Role::Input, a.x, d.element, &d.input_shape}));
+  PLANCK_TRY(checks.add({"y", Role::Output, a.y, d.element, &d.input_shape}));
+  if (a.indices) {
+    PLANCK_TRY(checks.add({"indices", Role::SummedOutput, *a.indices, *d.index_element, &d.input_shape}));
   }
-};
+  PLANCK_TRY(scan::add_carries(checks, kForward, p, a));
+  return checks.check_overlaps();
+}
 
-struct ScanBackwardParts {
-  static constexpr std::string_view kPlan = "ScanBackwardPlan";
-  static std::string_view name(const ScanDescriptor&) { return kPlan; }
+Status run_job(const backend::Run& run, const ScanDescriptor& d, const ScanArgs& a) noexcept {
+  const ScanProblem p = problem_of(d);
+  const std::optional<StridedLoop> carries = scan::carries_of(p, a);
+  StridedLoop loop(d.input_shape);
+  loop.add(a.x);
+  loop.add(a.y);
+  if (a.indices) loop.add(*a.indices);
+  loop.add_absent(d.element);
+  ScanJob job = scan::job_of(p, false, &loop);
+  job.inputs = 1;
+  job.outputs = a.indices ? 2 : 1;
+  if (carries) job.carries = &*carries;
+  return scan::hand_over(run, job);
+}
+Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanBackwardArgs& a) noexcept {
+  if (problem_of(d).key.reads_x() && !a.x) return fail(Text::ArgumentMissing, {kBackward, "x", to_string(d.kind)});
+  if (problem_of(d).key.reads_y() && !a.y) return fail(Text::ArgumentMissing, {kBackward, "y", to_string(d.kind)});
+  PLANCK_TRY(check_indices(kBackward, d, a.indices));
+  PLANCK_TRY(checks.add({"dy", Role::Input, a.dy, d.element, &d.input_shape}));
+  if (a.x) PLANCK_TRY(checks.add({"x", Role::Input, *a.x, d.element, &d.input_shape}));
+  if (a.y) PLANCK_TRY(checks.add({"y", Role::Input, *a.y, d.element, &d.input_shape}));
+  if (a.indices) PLANCK_TRY(checks.add({"indices", Role::Input, *a.indices, *d.index_element, &d.input_shape}));
+  PLANCK_TRY(checks.add({"dx", Role::Output, a.dx, d.element, &d.input_shape}));
+  return checks.check_overlaps();
+}
 
-  static Result<PlanChoice> select(const Stream& stream, const ScanDescriptor& d, const PlanPreference& preference,
-                                   std::span<const ElementKind> expected) noexcept {
-    PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
-    PLANCK_TRY(ScanParts::check_descriptor(kPlan, d, true));
-    return scan::select_scan(kPlan, problem_of(d), true, stream, preference);
-  }
-
-  static Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanBackwardArgs& a) noexcept {
-    if (problem_of(d).key.reads_x() && !a.x) return fail(Text::ArgumentMissing, {kPlan, "x", to_string(d.kind)});
-    if (problem_of(d).key.reads_y() && !a.y) return fail(Text::ArgumentMissing, {kPlan, "y", to_string(d.kind)});
-    PLANCK_TRY(check_indices(kPlan, d, a.indices));
-    PLANCK_TRY(checks.add({"dy", Role::Input, a.dy, d.element, &d.input_shape}));
-    if (a.x) PLANCK_TRY(checks.add({"x", Role::Input, *a.x, d.element, &d.input_shape}));
-    if (a.y) PLANCK_TRY(checks.add({"y", Role::Input, *a.y, d.element, &d.input_shape}));
-    if (a.indices) PLANCK_TRY(checks.add({"indices", Role::Input, *a.indices, *d.index_element, &d.input_shape}));
-    PLANCK_TRY(checks.add({"dx", Role::Output, a.dx, d.element, &d.input_shape}));
-    return checks.check_overlaps();
-  }
-
-  static Status run(const backend::Run& run, const ScanDescriptor& d, const ScanBackwardArgs& a) noexcept {
-    const ScanProblem p = problem_of(d);
-    StridedLoop loop(d.input_shape);
-    loop.add(a.dy);
-    if (p.key.reads_x()) loop.add(*a.x);
-    if (a.indices) loop.add(*a.indices);
-    if (p.key.reads_y()) loop.add(*a.y);
-    ScanJob job = scan::job_of(p, true, &loop);
-    job.inputs = loop.operands;
-    job.outputs = 1;
-    loop.add(a.dx);
-    loop.add_absent(d.element);
-    return scan::run_job(run, job);
-  }
-};
-
+Status run_job(const backend::Run& run, const ScanDescriptor& d, const ScanBackwardArgs& a) noexcept {
+  const ScanProblem p = problem_of(d);
+  StridedLoop loop(d.input_shape);
+  loop.add(a.dy);
+  if (p.key.reads_x()) loop.add(*a.x);
+  if (a.indices) loop.add(*a.indices);
+  if (p.key.reads_y()) loop.add(*a.y);
+  ScanJob job = scan::job_of(p, true, &loop);
+  job.inputs = loop.operands;
+  job.outputs = 1;
+  loop.add(a.dx);
+  loop.add_absent(d.element);
+  return scan::hand_over(run, job);
+}
 }  // namespace
 
-PLANCK_DEFINE_OP(Scan)
-PLANCK_DEFINE_OP(ScanBackward)
+Result<PlanChoice> ScanOp::select(const Stream& stream, const Descriptor& d, const PlanPreference& preference,
+                                  std::span<const ElementKind> expected) noexcept {
+  PLANCK_TRY(core::check_type_parameter(kForward, "element", expected, 0, d.element));
+  PLANCK_TRY(check_descriptor(kForward, d, false));
+  return scan::select_scan(kForward, problem_of(d), false, stream, preference);
+}
+
+Result<void> ScanOp::can_implement(const Descriptor& d, const PlanChoice&, const Args& a) noexcept {
+  OperandChecks checks(kForward);
+  return check(checks, d, a);
+}
+
+Result<void> ScanOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream, Workspace workspace,
+                         const Args& a) noexcept {
+  const numerics::FpEnvironmentGuard guard;
+  if (backend::is_plain(choice, stream, workspace) && run_small(d, backend::choice_of(choice), a)) return {};
+  const backend::Run run = backend::run_of(kForward, choice, stream, workspace);
+  PLANCK_TRY(backend::check_device(run));
+  OperandChecks checks(run.plan);
+  PLANCK_TRY(check(checks, d, a));
+  PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
+  if (backend::reads_tensors(run)) PLANCK_TRY(scan::check_carry_in(run.plan, problem_of(d), a));
+  return run_job(run, d, a);
+}
+
+Result<PlanChoice> ScanBackwardOp::select(const Stream& stream, const Descriptor& d, const PlanPreference& preference,
+                                          std::span<const ElementKind> expected) noexcept {
+  PLANCK_TRY(core::check_type_parameter(kBackward, "element", expected, 0, d.element));
+  PLANCK_TRY(check_descriptor(kBackward, d, true));
+  return scan::select_scan(kBackward, problem_of(d), true, stream, preference);
+}
+
+Result<void> ScanBackwardOp::can_implement(const Descriptor& d, const PlanChoice&, const Args& a) noexcept {
+  OperandChecks checks(kBackward);
+  return check(checks, d, a);
+}
+
+Result<void> ScanBackwardOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream,
+                                 Workspace workspace, const Args& a) noexcept {
+  const numerics::FpEnvironmentGuard guard;
+  const backend::Run run = backend::run_of(kBackward, choice, stream, workspace);
+  PLANCK_TRY(backend::check_device(run));
+  OperandChecks checks(run.plan);
+  PLANCK_TRY(check(checks, d, a));
+  PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
+  return run_job(run, d, a);
+}
 
 }  // namespace planck

@@ -36,7 +36,7 @@ Result<detail::PlanChoice> select_scan(std::string_view plan, const ScanProblem&
   return backend::settle(*selection);
 }
 
-Status run_job(const Run& run, const ScanJob& job) noexcept {
+Status hand_over(const Run& run, const ScanJob& job) noexcept {
   if (job.reverse) job.loop->flip_dim(job.axis);
   return run.choice.backend->scan.run(run, job);
 }

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "backend/plan_parts.hpp"
+#include "backend/plan_run.hpp"
 #include "scan/carry.hpp"
 #include "scan/job.hpp"
 
@@ -61,7 +61,7 @@ Result<detail::PlanChoice> select_scan(std::string_view plan, const ScanProblem&
                                        const PlanPreference& preference) noexcept;
 
 /// Hands the job to the backend, its operands in scan order.
-Status run_job(const Run& run, const ScanJob& job) noexcept;
+Status hand_over(const Run& run, const ScanJob& job) noexcept;
 
 template <class AnyTensor>
 void add_or_absent(StridedLoop& loop, const std::optional<AnyTensor>& view, ElementKind element) {

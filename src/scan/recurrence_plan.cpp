@@ -18,121 +18,138 @@ using scan::problem_of;
 using scan::ScanJob;
 using scan::ScanProblem;
 
-struct LinearRecurrenceParts {
-  static constexpr std::string_view kPlan = "LinearRecurrencePlan";
-  static std::string_view name(const LinearRecurrenceDescriptor&) { return kPlan; }
+constexpr std::string_view kForward = "LinearRecurrencePlan";
+constexpr std::string_view kBackward = "LinearRecurrenceBackwardPlan";
 
-  static Status check_descriptor(std::string_view plan, const LinearRecurrenceDescriptor& d) noexcept {
-    if (!is_float(d.element)) return fail(Text::ElementUnsupported, {plan, "element", printable(d.element)});
-    PLANCK_TRY(core::check_shape(plan, "input_shape", d.input_shape));
-    return scan::check_axis(plan, "scan_axis", d.scan_axis, d.input_shape);
+Status check_descriptor(std::string_view plan, const LinearRecurrenceDescriptor& d) noexcept {
+  if (!is_float(d.element)) return fail(Text::ElementUnsupported, {plan, "element", printable(d.element)});
+  PLANCK_TRY(core::check_shape(plan, "input_shape", d.input_shape));
+  return scan::check_axis(plan, "scan_axis", d.scan_axis, d.input_shape);
+}
+
+Shape initial_shape(const LinearRecurrenceDescriptor& d) {
+  return scan::with_extent(d.input_shape, problem_of(d).axis, 1);
+}
+
+Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d, const LinearRecurrenceArgs& a) noexcept {
+  if (d.initial && !a.initial)
+    return fail(Text::ArgumentMissing, {kForward, "initial", "a descriptor that says initial"});
+  if (!d.initial && a.initial) {
+    return fail(Text::ArgumentUnexpected, {kForward, "initial", "the descriptor does not say initial"});
   }
-
-  static Result<PlanChoice> select(const Stream& stream, const LinearRecurrenceDescriptor& d,
-                                   const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
-    PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
-    PLANCK_TRY(check_descriptor(kPlan, d));
-    return scan::select_scan(kPlan, problem_of(d), false, stream, preference);
+  if (d.initial && a.carry_in) {
+    return fail(Text::ArgumentUnexpected,
+                {kForward, "carry_in", "the descriptor says initial, which is the first piece's"});
   }
+  const ScanProblem p = problem_of(d);
+  PLANCK_TRY(scan::check_piece(kForward, p, a.carry_in.has_value(), a.carry_out.has_value()));
+  PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.input_shape}));
+  PLANCK_TRY(checks.add({"b", Role::Input, a.b, d.element, &d.input_shape}));
+  const Shape segment = initial_shape(d);
+  if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &segment}));
+  PLANCK_TRY(checks.add({"h", Role::Output, a.h, d.element, &d.input_shape}));
+  PLANCK_TRY(scan::add_carries(checks, kForward, p, a));
+  return checks.check_overlaps();
+}
 
-  static Shape initial_shape(const LinearRecurrenceDescriptor& d) {
-    return scan::with_extent(d.input_shape, problem_of(d).axis, 1);
+Status run_job(const backend::Run& run, const LinearRecurrenceDescriptor& d, const LinearRecurrenceArgs& a) noexcept {
+  const ScanProblem p = problem_of(d);
+  const std::optional<StridedLoop> carries = scan::carries_of(p, a);
+  StridedLoop loop(d.input_shape);
+  loop.add(a.a);
+  loop.add(a.b);
+  loop.add(a.h);
+  scan::add_or_absent(loop, a.initial, d.element);
+  ScanJob job = scan::job_of(p, false, &loop);
+  job.inputs = 2;
+  job.outputs = 1;
+  if (carries) job.carries = &*carries;
+  return scan::hand_over(run, job);
+}
+Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d,
+             const LinearRecurrenceBackwardArgs& a) noexcept {
+  if (!a.da && !a.db && !a.d_initial) return fail(Text::NoOutput, {kBackward, "da, db, d_initial"});
+  if (a.da && !a.h) return fail(Text::ArgumentMissing, {kBackward, "h", "da"});
+  if (a.da && d.initial && !a.initial) return fail(Text::ArgumentMissing, {kBackward, "initial", "da"});
+  if (!d.initial && (a.initial || a.d_initial)) {
+    return fail(Text::ArgumentUnexpected,
+                {kBackward, a.initial ? "initial" : "d_initial", "the descriptor does not say initial"});
   }
+  const Shape start = initial_shape(d);
+  PLANCK_TRY(checks.add({"dh", Role::Input, a.dh, d.element, &d.input_shape}));
+  PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.input_shape}));
+  if (a.h) PLANCK_TRY(checks.add({"h", Role::Input, *a.h, d.element, &d.input_shape}));
+  if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &start}));
+  if (a.da) PLANCK_TRY(checks.add({"da", Role::Output, *a.da, d.element, &d.input_shape}));
+  if (a.db) PLANCK_TRY(checks.add({"db", Role::Output, *a.db, d.element, &d.input_shape}));
+  if (a.d_initial) PLANCK_TRY(checks.add({"d_initial", Role::SummedOutput, *a.d_initial, d.element, &start}));
+  return checks.check_overlaps();
+}
 
-  static Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d,
-                      const LinearRecurrenceArgs& a) noexcept {
-    if (d.initial && !a.initial)
-      return fail(Text::ArgumentMissing, {kPlan, "initial", "a descriptor that says initial"});
-    if (!d.initial && a.initial) {
-      return fail(Text::ArgumentUnexpected, {kPlan, "initial", "the descriptor does not say initial"});
-    }
-    if (d.initial && a.carry_in) {
-      return fail(Text::ArgumentUnexpected,
-                  {kPlan, "carry_in", "the descriptor says initial, which is the first piece's"});
-    }
-    const ScanProblem p = problem_of(d);
-    PLANCK_TRY(scan::check_piece(kPlan, p, a.carry_in.has_value(), a.carry_out.has_value()));
-    PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.input_shape}));
-    PLANCK_TRY(checks.add({"b", Role::Input, a.b, d.element, &d.input_shape}));
-    const Shape segment = initial_shape(d);
-    if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &segment}));
-    PLANCK_TRY(checks.add({"h", Role::Output, a.h, d.element, &d.input_shape}));
-    PLANCK_TRY(scan::add_carries(checks, kPlan, p, a));
-    return checks.check_overlaps();
-  }
-
-  static Status check_contents(const LinearRecurrenceDescriptor& d, const LinearRecurrenceArgs& a) noexcept {
-    return scan::check_carry_in(kPlan, problem_of(d), a);
-  }
-
-  static Status run(const backend::Run& run, const LinearRecurrenceDescriptor& d,
-                    const LinearRecurrenceArgs& a) noexcept {
-    const ScanProblem p = problem_of(d);
-    const std::optional<StridedLoop> carries = scan::carries_of(p, a);
-    StridedLoop loop(d.input_shape);
-    loop.add(a.a);
-    loop.add(a.b);
-    loop.add(a.h);
-    scan::add_or_absent(loop, a.initial, d.element);
-    ScanJob job = scan::job_of(p, false, &loop);
-    job.inputs = 2;
-    job.outputs = 1;
-    if (carries) job.carries = &*carries;
-    return scan::run_job(run, job);
-  }
-};
-
-struct LinearRecurrenceBackwardParts {
-  static constexpr std::string_view kPlan = "LinearRecurrenceBackwardPlan";
-  static std::string_view name(const LinearRecurrenceDescriptor&) { return kPlan; }
-
-  static Result<PlanChoice> select(const Stream& stream, const LinearRecurrenceDescriptor& d,
-                                   const PlanPreference& preference, std::span<const ElementKind> expected) noexcept {
-    PLANCK_TRY(core::check_type_parameter(kPlan, "element", expected, 0, d.element));
-    PLANCK_TRY(LinearRecurrenceParts::check_descriptor(kPlan, d));
-    return scan::select_scan(kPlan, problem_of(d), true, stream, preference);
-  }
-
-  static Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d,
-                      const LinearRecurrenceBackwardArgs& a) noexcept {
-    if (!a.da && !a.db && !a.d_initial) return fail(Text::NoOutput, {kPlan, "da, db, d_initial"});
-    if (a.da && !a.h) return fail(Text::ArgumentMissing, {kPlan, "h", "da"});
-    if (a.da && d.initial && !a.initial) return fail(Text::ArgumentMissing, {kPlan, "initial", "da"});
-    if (!d.initial && (a.initial || a.d_initial)) {
-      return fail(Text::ArgumentUnexpected,
-                  {kPlan, a.initial ? "initial" : "d_initial", "the descriptor does not say initial"});
-    }
-    const Shape start = LinearRecurrenceParts::initial_shape(d);
-    PLANCK_TRY(checks.add({"dh", Role::Input, a.dh, d.element, &d.input_shape}));
-    PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.input_shape}));
-    if (a.h) PLANCK_TRY(checks.add({"h", Role::Input, *a.h, d.element, &d.input_shape}));
-    if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &start}));
-    if (a.da) PLANCK_TRY(checks.add({"da", Role::Output, *a.da, d.element, &d.input_shape}));
-    if (a.db) PLANCK_TRY(checks.add({"db", Role::Output, *a.db, d.element, &d.input_shape}));
-    if (a.d_initial) PLANCK_TRY(checks.add({"d_initial", Role::SummedOutput, *a.d_initial, d.element, &start}));
-    return checks.check_overlaps();
-  }
-
-  static Status run(const backend::Run& run, const LinearRecurrenceDescriptor& d,
-                    const LinearRecurrenceBackwardArgs& a) noexcept {
-    StridedLoop loop(d.input_shape);
-    loop.add(a.dh);
-    loop.add(a.a);
-    scan::add_or_absent(loop, a.da ? a.h : std::nullopt, d.element);
-    scan::add_or_absent(loop, a.da, d.element);
-    scan::add_or_absent(loop, a.db, d.element);
-    scan::add_or_absent(loop, a.d_initial, d.element);
-    scan::add_or_absent(loop, a.da ? a.initial : std::nullopt, d.element);
-    ScanJob job = scan::job_of(problem_of(d), true, &loop);
-    job.inputs = 3;
-    job.outputs = 3;
-    return scan::run_job(run, job);
-  }
-};
-
+Status run_job(const backend::Run& run, const LinearRecurrenceDescriptor& d,
+               const LinearRecurrenceBackwardArgs& a) noexcept {
+  StridedLoop loop(d.input_shape);
+  loop.add(a.dh);
+  loop.add(a.a);
+  scan::add_or_absent(loop, a.da ? a.h : std::nullopt, d.element);
+  scan::add_or_absent(loop, a.da, d.element);
+  scan::add_or_absent(loop, a.db, d.element);
+  scan::add_or_absent(loop, a.d_initial, d.element);
+  scan::add_or_absent(loop, a.da ? a.initial : std::nullopt, d.element);
+  ScanJob job = scan::job_of(problem_of(d), true, &loop);
+  job.inputs = 3;
+  job.outputs = 3;
+  return scan::hand_over(run, job);
+}
 }  // namespace
 
-PLANCK_DEFINE_OP(LinearRecurrence)
-PLANCK_DEFINE_OP(LinearRecurrenceBackward)
+Result<PlanChoice> LinearRecurrenceOp::select(const Stream& stream, const Descriptor& d,
+                                              const PlanPreference& preference,
+                                              std::span<const ElementKind> expected) noexcept {
+  PLANCK_TRY(core::check_type_parameter(kForward, "element", expected, 0, d.element));
+  PLANCK_TRY(check_descriptor(kForward, d));
+  return scan::select_scan(kForward, problem_of(d), false, stream, preference);
+}
+
+Result<void> LinearRecurrenceOp::can_implement(const Descriptor& d, const PlanChoice&, const Args& a) noexcept {
+  OperandChecks checks(kForward);
+  return check(checks, d, a);
+}
+
+Result<void> LinearRecurrenceOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream,
+                                     Workspace workspace, const Args& a) noexcept {
+  const numerics::FpEnvironmentGuard guard;
+  const backend::Run run = backend::run_of(kForward, choice, stream, workspace);
+  PLANCK_TRY(backend::check_device(run));
+  OperandChecks checks(run.plan);
+  PLANCK_TRY(check(checks, d, a));
+  PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
+  if (backend::reads_tensors(run)) PLANCK_TRY(scan::check_carry_in(run.plan, problem_of(d), a));
+  return run_job(run, d, a);
+}
+
+Result<PlanChoice> LinearRecurrenceBackwardOp::select(const Stream& stream, const Descriptor& d,
+                                                      const PlanPreference& preference,
+                                                      std::span<const ElementKind> expected) noexcept {
+  PLANCK_TRY(core::check_type_parameter(kBackward, "element", expected, 0, d.element));
+  PLANCK_TRY(check_descriptor(kBackward, d));
+  return scan::select_scan(kBackward, problem_of(d), true, stream, preference);
+}
+
+Result<void> LinearRecurrenceBackwardOp::can_implement(const Descriptor& d, const PlanChoice&, const Args& a) noexcept {
+  OperandChecks checks(kBackward);
+  return check(checks, d, a);
+}
+
+Result<void> LinearRecurrenceBackwardOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream,
+                                             Workspace workspace, const Args& a) noexcept {
+  const numerics::FpEnvironmentGuard guard;
+  const backend::Run run = backend::run_of(kBackward, choice, stream, workspace);
+  PLANCK_TRY(backend::check_device(run));
+  OperandChecks checks(run.plan);
+  PLANCK_TRY(check(checks, d, a));
+  PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
+  return run_job(run, d, a);
+}
 
 }  // namespace planck

@@ -27,7 +27,7 @@ def text_of(root: pathlib.Path, *patterns: str) -> str:
 def expected_names(root: pathlib.Path) -> set[str]:
     source = text_of(root, "src/**/*.cpp")
     names = set()
-    for op in re.findall(r"^PLANCK_DEFINE_OP\((\w+)\)", source, re.M):
+    for op in re.findall(r"^Result<PlanChoice> (\w+)Op::select\(", source, re.M):
         names |= {op + "Descriptor", op + "Args", op + "Op", op + "Plan"}
     for op in re.findall(r"^PLANCK_DEFINE_C_OP\((\w+), \w+\)", source, re.M):
         names |= {form.format(op) for form in C_FUNCTIONS + C_TYPES}

@@ -35,7 +35,8 @@ frame = gdb.newest_frame()
 while frame is not None:
     place = frame.find_sal().symtab
     symbol = frame.function()
-    stack.append([frame.name() or "?", place.fullname() if place else "", symbol.line if symbol else 0])
+    stack.append([frame.name() or "?", place.fullname() if place else "", symbol.line if symbol else 0,
+                  frame.type() == gdb.INLINE_FRAME])
     frame = frame.older()
 open("{output}", "w").write(json.dumps(stack))
 gdb.execute("kill")
@@ -61,10 +62,15 @@ def line_of(file: str, text: str) -> str:
     return f"{file}:{number}"
 
 
-def is_lambda(name: str, file: str, line: int) -> bool:
-    """Whether a frame is a lambda's: called by operator(), where no such function is declared; or its pointer's."""
-    if name == "_FUN" or not place_of(file):
+def is_lambda(name: str, file: str, line: int, inlined: bool) -> bool:
+    """Whether a frame is a lambda's: called by operator(), where no such function is declared; or its pointer's.
+
+    Without optimisation only functions that say so are inlined, and lambdas do not.
+    """
+    if name == "_FUN":
         return True
+    if inlined or not place_of(file):
+        return False
     called = re.search(r"(^|::)operator\(\)(<|\(|$)", name) is not None
     declared = Path(file).read_text().splitlines()[line - 1 : line + 1]
     return called and not any("operator()" in text for text in declared)
@@ -83,7 +89,9 @@ def stack_in(place: str, *command: str) -> list[tuple[str, str]]:
         done = subprocess.run(gdb, env={**os.environ, "PLANCK_ISA": "avx2"}, capture_output=True, text=True)
         if not output.exists():
             raise SystemExit(f"{place} was not reached:\n{done.stdout}{done.stderr}")
-        return [(name, file) for name, file, line in json.loads(output.read_text()) if not is_lambda(name, file, line)]
+        return [
+            (name, file) for name, file, *rest in json.loads(output.read_text()) if not is_lambda(name, file, *rest)
+        ]
 
 
 def place_of(file: str) -> str | None:

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "cpu/streaming.hpp"
-#include "scan/cpu/rows.hpp"
+#include "scan/cpu/schedule.hpp"
 #include "testing/thread_executor.hpp"
 
 namespace planck::test {

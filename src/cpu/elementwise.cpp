@@ -92,7 +92,7 @@ void run_elementwise(const Stream& stream, const KernelRow& kernel, const void* 
       std::int64_t rest = unit / column_units;
       const std::int64_t row = rest % row_units * unit_rows;
       rest /= row_units;
-      SpanRunner::Pointers at;
+      core::LoopPointers at;
       for (int k = 0; k < loop.operands; ++k) {
         const auto& op = loop.operand[k];
         at[k] = op.base;

@@ -22,8 +22,8 @@
 namespace planck::cpu {
 namespace {
 
+using core::LoopPointers;
 using core::StridedLoop;
-using Pointers = SpanRunner::Pointers;
 
 constexpr int kMaxOutputs = 3;
 constexpr std::int64_t kArena = 257 << 10;  // bytes of stack for open sums and panels
@@ -32,7 +32,7 @@ constexpr std::int64_t kPanelRows = 4;      // of columns
 constexpr std::int64_t kColumns = 2048;     // sums side by side: shorter runs of memory are fetched more slowly
 
 /// The reduction in its final form: kept dimensions first, then the reduced ones in logical order.
-struct Problem {
+struct ReductionProblem {
   const Reduction* reduction;
   StridedLoop loop;
   int kept = 0;
@@ -84,7 +84,7 @@ struct Problem {
   std::int64_t slots() const { return parts == 1 ? 1 : parts - 1 + split_level; }
 };
 
-void arrange_dims(Problem& p) {
+void arrange_dims(ReductionProblem& p) {
   StridedLoop& loop = p.loop;
   loop.erase_unit_dims(loop.rank);
   for (int d = 0; d < loop.rank; ++d) {
@@ -108,7 +108,7 @@ void arrange_dims(Problem& p) {
 }
 
 /// As many columns as the arena holds, in blocks of one size that keep off each other's cache lines.
-std::int64_t columns_at_once(const Problem& p, std::int64_t count) {
+std::int64_t columns_at_once(const ReductionProblem& p, std::int64_t count) {
   std::int64_t bytes = p.levels * std::int64_t{sizeof(double)};
   for (int o = 0; o < p.outputs(); ++o) bytes += p.has_panel(o) ? kPanelRows * p.compute_bytes() : 0;
   const std::int64_t limit = std::min(kColumns, (kArena - core::kMaxSums * kPanelGap) / bytes) & ~63;
@@ -116,7 +116,7 @@ std::int64_t columns_at_once(const Problem& p, std::int64_t count) {
   return (share + 63) & ~63;
 }
 
-void choose_width(Problem& p) {
+void choose_width(ReductionProblem& p) {
   const std::int64_t length = p.loop.extent[p.loop.rank - 1];
   p.short_rows = !p.columns && p.kept == p.loop.rank - 1 && length <= CanonicalSums::kShortRow;
   for (int d = p.kept; d < p.loop.rank; ++d) {
@@ -132,11 +132,11 @@ void choose_width(Problem& p) {
 
 /// Cuts the outer reduced dimensions into parts until every thread has some, as far as `room` (f64 values per
 /// sum) goes. Any answer gives the same bits.
-void choose_split(Problem& p, int threads, std::int64_t room) {
+void choose_split(ReductionProblem& p, int threads, std::int64_t room) {
   p.split_dim = p.kept;
   const std::int64_t wanted = threads <= 1 ? 1 : ceil_div(4 * threads, p.tasks);
   if (wanted <= 1 || p.short_rows) return;
-  Problem cut = p;
+  ReductionProblem cut = p;
   while (cut.split_dim + 1 < p.loop.rank && cut.outer < wanted &&
          cut.outer * p.loop.extent[cut.split_dim] <= std::min<std::int64_t>(room, 4096)) {
     cut.outer *= p.loop.extent[cut.split_dim++];
@@ -153,7 +153,7 @@ void choose_split(Problem& p, int threads, std::int64_t room) {
 /// One thread's machinery: a runner that makes panels of terms, and sums for each reduced dimension.
 class Worker {
  public:
-  explicit Worker(const Problem& p) noexcept
+  explicit Worker(const ReductionProblem& p) noexcept
       : p_(p),
         kernels_(sum_kernels(p.reduction->arch)),
         panel_(place_panels()),
@@ -210,7 +210,7 @@ class Worker {
 
   /// Sums one part and leaves it in the workspace.
   void sum_part(std::int64_t outer_index, std::int64_t part, double* workspace) noexcept {
-    Pointers at = at_;
+    LoopPointers at = at_;
     std::int64_t rest = outer_index;
     for (int d = p_.split_dim - 1; d >= p_.kept; --d) {
       at = offset(at, d, rest % p_.loop.extent[d]);
@@ -242,14 +242,14 @@ class Worker {
   }
 
  private:
-  Pointers offset(const Pointers& at, int dim, std::int64_t index) const noexcept {
-    Pointers moved;
+  LoopPointers offset(const LoopPointers& at, int dim, std::int64_t index) const noexcept {
+    LoopPointers moved;
     for (int k = 0; k < p_.loop.operands; ++k) moved[k] = at[k] + index * p_.loop.operand[k].stride[dim];
     return moved;
   }
 
   /// Leaves in sums_[g][dim] the sums over [begin, end) of `dim` and all of the dimensions inside it.
-  void sum(int dim, std::int64_t begin, std::int64_t end, const Pointers& at) noexcept {
+  void sum(int dim, std::int64_t begin, std::int64_t end, const LoopPointers& at) noexcept {
     for (int g = 0; g < p_.gradients(); ++g) sums_[g][dim].reset();
     const bool innermost = dim == p_.loop.rank - 1;
     if (innermost) {
@@ -338,8 +338,8 @@ class Worker {
   }
 
   /// Fills the panels with the terms of rows × columns elements, and writes the outputs that are not summed.
-  void make_panel(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
-    Pointers to = at;
+  void make_panel(const LoopPointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+    LoopPointers to = at;
     for (int o = 0; o < p_.outputs(); ++o) {
       if (panel_[o] != nullptr) to[p_.reduction->inputs + o] = panel_[o];
     }
@@ -411,11 +411,11 @@ class Worker {
   }
 
  private:
-  const Problem& p_;
+  const ReductionProblem& p_;
   const SumKernels& kernels_;
   std::array<std::byte*, kMaxOutputs> panel_;  ///< for each of the kernel's outputs, or null
   SpanRunner runner_;
-  Pointers at_{};
+  LoopPointers at_{};
   std::int64_t width_ = 1;
   std::int64_t storage_width_ = 0;  ///< what sums_ and totals_ are laid out for
   std::int64_t first_sum_ = 0;      ///< the task's sums lie together in the workspace, in an order of their own
@@ -425,7 +425,7 @@ class Worker {
 };
 
 /// The sum over nothing, for every element of a gradient.
-void store_zeros(const Problem& p, const core::LoopOperand& gradient) {
+void store_zeros(const ReductionProblem& p, const core::LoopOperand& gradient) {
   for (std::int64_t i = 0; i < p.sums; ++i) {
     std::byte* to = gradient.base;
     std::int64_t rest = i;
@@ -445,7 +445,7 @@ std::size_t reduce_workspace(std::int64_t terms, std::int64_t term_bytes) noexce
 }
 
 void run_reduction(const Stream& stream, const Reduction& reduction, Workspace workspace) noexcept {
-  Problem p{&reduction, reduction.loop};
+  ReductionProblem p{&reduction, reduction.loop};
   arrange_dims(p);
   const std::int64_t terms = p.loop.count();
   if (terms == 0) {

@@ -315,7 +315,7 @@ std::size_t reduce_workspace(std::int64_t terms, std::int64_t term_bytes) noexce
 }
 
 void run_reduction(const Stream& stream, const Reduction& reduction, Workspace workspace) noexcept {
-  ReductionSchedule p = schedule_reduction(reduction);
+  ReductionSchedule p = schedule_reduction(stream, reduction);
   const std::int64_t terms = p.loop.count();
   if (terms == 0) {
     for (int g = 0; g < p.gradients(); ++g) store_zeros(p, p.loop.operand[p.gradient(g)]);

@@ -59,12 +59,12 @@ void choose_width(ReductionSchedule& p) {
 
 }  // namespace
 
-ReductionSchedule schedule_reduction(const Reduction& reduction) noexcept {
+ReductionSchedule schedule_reduction(const Stream& stream, const Reduction& reduction) noexcept {
   ReductionSchedule p{&reduction, reduction.loop};
   arrange_dims(p);
   if (p.loop.count() == 0) return p;
   choose_width(p);
-  p.streamed = worth_streaming(p.loop, reduction.inputs, p.outputs());
+  p.streamed = worth_streaming(stream, p.loop, reduction.inputs, p.outputs());
   return p;
 }
 

@@ -76,7 +76,7 @@ struct ReductionSchedule {
 };
 
 /// Everything but how sums are split among threads.
-ReductionSchedule schedule_reduction(const Reduction& reduction) noexcept;
+ReductionSchedule schedule_reduction(const Stream& stream, const Reduction& reduction) noexcept;
 /// Cuts the outer reduced dimensions into parts until every thread has some, as far as `room` (f64 values per sum)
 /// goes. Any answer gives the same bits.
 void split_reduction(ReductionSchedule& p, int threads, std::int64_t room) noexcept;

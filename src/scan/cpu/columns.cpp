@@ -170,7 +170,7 @@ void run_columns(const Stream& stream, const ScanPass& scan, const ColumnLoop& c
 void run_whole_columns(const Stream& stream, const ScanPass& scan, const StridedLoop& loop,
                        std::span<std::byte> memory) noexcept {
   ColumnLoop columns{loop, loop.extent[loop.rank - 1]};
-  columns.streamed = worth_streaming(loop, scan.kernel.inputs, scan.kernel.outputs);
+  columns.streamed = worth_streaming(stream, loop, scan.kernel.inputs, scan.kernel.outputs);
   run_columns(stream, scan, columns, memory);
 }
 

@@ -28,7 +28,7 @@ class CutColumns {
       : stream_(stream),
         scan_(scan),
         loop_(loop),
-        streamed_(worth_streaming(loop, scan.kernel.inputs, scan.kernel.outputs)),
+        streamed_(worth_streaming(stream, loop, scan.kernel.inputs, scan.kernel.outputs)),
         cut_(cut),
         states_(states) {
     // Slot q of a column holds the prefix before block q; before that the total of block q - 1. The last one is for a

@@ -7,9 +7,6 @@
 #include "scan/cpu/schedule.hpp"
 
 namespace planck::cpu {
-
-std::int64_t row_chunk_bytes = kRowChunkBytes;
-
 namespace {
 
 /// A row in segments that threads share: the totals of some segments, then the prefix before each, then the segments.
@@ -41,7 +38,9 @@ class CutRow {
     }
     OneColumnFold fold(kernel_);
     if (kernel_.lags) lags_[0] = kernel_.lag_start;
-    const std::int64_t chunk = std::max<std::int64_t>(row_chunk_bytes / segment_bytes, stream_.threads());
+    // What is read twice, chunk by chunk, is still in the last-level cache the second time.
+    const std::int64_t chunk_bytes = stream_.executor().cache_bytes() / 4;
+    const std::int64_t chunk = std::max<std::int64_t>(chunk_bytes / segment_bytes, stream_.threads());
     for (std::int64_t begin = 0; begin < segments_; begin += chunk) {
       const std::int64_t end = std::min(begin + chunk, segments_);
       // Of the last segment nobody needs the total.
@@ -119,7 +118,7 @@ std::int64_t cut_row_values(const ScanPass& scan) noexcept {
 }
 
 void run_cut_rows(const Stream& stream, const ScanPass& scan, double* values) noexcept {
-  const Rows rows(scan);
+  const Rows rows(stream, scan);
   const std::int64_t count = scan.loop.count() / rows.length();
   for (std::int64_t r = 0; r < count; ++r) {
     const core::LoopPointers row = rows.row(r);

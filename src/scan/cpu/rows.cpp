@@ -14,6 +14,7 @@ namespace {
 /// registers.
 constexpr std::int64_t kShortRow = 32;
 constexpr std::int64_t kManyRows = 16;
+
 /// Each row by one thread.
 void run_whole(const Stream& stream, const Rows& rows, std::int64_t count, std::int64_t row_bytes) noexcept {
   const ScanKernel& kernel = rows.kernel();
@@ -84,7 +85,7 @@ bool feed_fits_whole_rows(const ScanKernel& kernel, std::int64_t length) noexcep
 }
 
 void run_whole_rows(const Stream& stream, const ScanPass& scan) noexcept {
-  const Rows rows(scan);
+  const Rows rows(stream, scan);
   run_whole(stream, rows, scan.loop.count() / rows.length(), rows.length() * scan.loop.element_bytes());
 }
 

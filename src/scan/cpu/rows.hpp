@@ -43,12 +43,12 @@ struct FeedValues {
 /// The rows of a loop: where they are, and what a run over one or a segment of it needs to know.
 class Rows {
  public:
-  explicit Rows(const ScanPass& scan)
+  Rows(const Stream& stream, const ScanPass& scan)
       : scan_(scan),
         kernel_(scan.kernel),
         loop_(scan.loop),
         length_(loop_.extent[scan.axis]),
-        streamed_(worth_streaming(loop_, scan.kernel.inputs, scan.kernel.outputs)) {}
+        streamed_(worth_streaming(stream, loop_, scan.kernel.inputs, scan.kernel.outputs)) {}
 
   std::int64_t length() const { return length_; }
   bool streamed() const { return streamed_; }

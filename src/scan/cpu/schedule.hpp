@@ -32,11 +32,6 @@ void run_whole_rows(const Stream& stream, const ScanPass& scan) noexcept;
 std::int64_t cut_row_values(const ScanPass& scan) noexcept;
 void run_cut_rows(const Stream& stream, const ScanPass& scan, double* values) noexcept;
 
-/// What is read twice in a row that threads share, chunk by chunk: still in the last-level cache the second time.
-inline constexpr std::int64_t kRowChunkBytes = 8 << 20;
-/// The same as a variable, for tests of many chunks in short rows.
-extern std::int64_t row_chunk_bytes;
-
 // ---- across columns ----
 
 /// Fewer columns than this leave registers empty: then blocks of a column are scanned side by side.

@@ -15,7 +15,6 @@
 #include <numeric>
 #include <optional>
 
-#include "cpu/streaming.hpp"
 #include "testing/op_cases.hpp"
 #include "testing/test_tensor.hpp"
 #include "testing/thread_executor.hpp"
@@ -407,7 +406,7 @@ void run_one(FuzzedDataProvider& bytes) {
   PlanPreference preference;
   preference.prefer_arch = problem.arch;
   if (bytes.ConsumeBool()) preference.max_workspace_bytes = bytes.ConsumeIntegral<std::uint16_t>();
-  cpu::stream_bytes = bytes.ConsumeBool() ? 0 : cpu::kStreamBytes;
+  const bool streams = bytes.ConsumeBool();
   const auto seed = bytes.ConsumeIntegral<std::uint16_t>();
   fill(arena, row.element, problem.op_case, seed);
   ViewDrawer drawer(bytes, arena);
@@ -417,7 +416,9 @@ void run_one(FuzzedDataProvider& bytes) {
     put_qparams(arena, problem.op_case.tensors[i], problem.views[i], seed + i, problem.op_case.unit);
   }
 
-  ThreadExecutor executor(problem.threads);
+  ThreadExecutor usual(problem.threads);
+  ThreadExecutor without_cache(problem.threads, 0);
+  ThreadExecutor& executor = streams ? without_cache : usual;
   const Stream stream = Stream::cpu(executor);
   PlanPreference plain_loops;
   plain_loops.prefer_backend = BackendKind::Reference;

@@ -13,9 +13,12 @@ namespace planck::test {
 
 class ThreadExecutor final : public Executor {
  public:
-  explicit ThreadExecutor(int threads) : threads_(threads) {}
+  explicit ThreadExecutor(int threads) : threads_(threads), cache_bytes_(Executor::cache_bytes()) {}
+  /// With a small cache short tensors are scheduled like long ones.
+  ThreadExecutor(int threads, std::int64_t cache_bytes) : threads_(threads), cache_bytes_(cache_bytes) {}
 
   int concurrency() const noexcept override { return threads_; }
+  std::int64_t cache_bytes() const noexcept override { return cache_bytes_; }
 
   void for_each(std::int64_t count, int max_threads, Task task, void* context) noexcept override {
     std::atomic<std::int64_t> next{0};
@@ -31,6 +34,7 @@ class ThreadExecutor final : public Executor {
 
  private:
   int threads_;
+  std::int64_t cache_bytes_;
 };
 
 }  // namespace planck::test

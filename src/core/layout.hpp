@@ -51,6 +51,9 @@ struct LoopOperand {
   std::array<std::int64_t, kMaxLoopRank> stride;
 };
 
+/// Where each operand of a loop is.
+using LoopPointers = std::array<std::byte*, kMaxLoopOperands>;
+
 /// The index space extent[0] × … × extent[rank-1] and what each operand does in it. Inputs come first. Only the
 /// first `rank` and `operands` entries mean anything; the rest is left uninitialised, as a call is short.
 struct StridedLoop {

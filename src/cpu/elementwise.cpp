@@ -83,7 +83,7 @@ void run_elementwise(const Stream& stream, const KernelRow& kernel, const void* 
   const std::int64_t row_units = ceil_div(rows, unit_rows);
   std::int64_t units = column_units * row_units;
   for (int d = 0; d < row_dim; ++d) units *= loop.extent[d];
-  const bool streaming = worth_streaming(loop, inputs, loop.operands - inputs);
+  const bool streaming = worth_streaming(stream, loop, inputs, loop.operands - inputs);
 
   const auto body = [&](std::int64_t begin, std::int64_t end) noexcept {
     SpanRunner runner(kernel, params, loop, inputs, loop.operands - inputs, column_dim, row_dim, streaming ? ~0U : 0U);
@@ -92,7 +92,7 @@ void run_elementwise(const Stream& stream, const KernelRow& kernel, const void* 
       std::int64_t rest = unit / column_units;
       const std::int64_t row = rest % row_units * unit_rows;
       rest /= row_units;
-      SpanRunner::Pointers at;
+      core::LoopPointers at;
       for (int k = 0; k < loop.operands; ++k) {
         const auto& op = loop.operand[k];
         at[k] = op.base;

@@ -26,7 +26,7 @@ using SpanKernel = void (*)(const void* params, void* const* operands, std::int6
 using SegmentKernel = void (*)(const void* params, void* const* operands, const std::int64_t* row_strides,
                                std::int64_t rows, std::int64_t n, unsigned streamed);
 
-struct LaneScanKernel;
+struct ScanKernel;
 
 /// One kernel for one instruction set.
 struct KernelRow {
@@ -38,8 +38,8 @@ struct KernelRow {
   ElementKind element;
   std::optional<ElementKind> aux_element;
   SpanKernel span;
-  SegmentKernel segments = nullptr;      ///< null if scale and zero point are no inputs
-  const LaneScanKernel* scan = nullptr;  ///< for scans, which have no span
+  SegmentKernel segments = nullptr;  ///< null if scale and zero point are no inputs
+  const ScanKernel* scan = nullptr;  ///< for scans, which have no span
 };
 
 /// The rows of one family for one instruction set; empty if it was not compiled for it.

@@ -1,19 +1,14 @@
-// Three ways to walk, chosen by strides and lengths, with the same bits. Each makes a panel of terms and adds it up
-// while it is in the cache. Rows: the innermost reduced dimension is contiguous, and one sum advances by spans of
-// terms. Short rows: a panel holds all terms of several sums. Columns: a kept dimension is contiguous, up to 2048 sums
-// advance side by side, and a panel is four rows of them. When there are too few sums for the threads, the outer
-// reduced dimensions are cut into whole canonical blocks; their totals go through the workspace and are combined in
-// order at the end.
+// The threads of a reduction: each makes panels of terms and adds them up while they are in the cache.
 #include "cpu/reduce.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 
 #include "core/workspace.hpp"
 #include "cpu/canonical_sums.hpp"
 #include "cpu/parallel.hpp"
+#include "cpu/reduce_schedule.hpp"
 #include "cpu/streaming.hpp"
 #include "cpu/strided/rectangle.hpp"
 #include "cpu/strided/span_runner.hpp"
@@ -22,138 +17,13 @@
 namespace planck::cpu {
 namespace {
 
+using core::LoopPointers;
 using core::StridedLoop;
-using Pointers = SpanRunner::Pointers;
-
-constexpr int kMaxOutputs = 3;
-constexpr std::int64_t kArena = 257 << 10;  // bytes of stack for open sums and panels
-constexpr std::int64_t kPanelGap = 192;     // bytes that keep panels from sharing the low twelve bits of addresses
-constexpr std::int64_t kPanelRows = 4;      // of columns
-constexpr std::int64_t kColumns = 2048;     // sums side by side: shorter runs of memory are fetched more slowly
-
-/// The reduction in its final form: kept dimensions first, then the reduced ones in logical order.
-struct Problem {
-  const Reduction* reduction;
-  StridedLoop loop;
-  int kept = 0;
-  bool columns = false;        ///< the last kept dimension is walked as columns
-  bool short_rows = false;     ///< all terms of a sum fit a panel
-  bool streamed = false;       ///< outputs that are not summed are stored non-temporally
-  std::int64_t sums = 1;       ///< elements of the gradient
-  std::int64_t levels = 0;     ///< f64 values that are kept open for each sum of all gradients
-  std::int64_t width = 1;      ///< sums that advance side by side in one task
-  std::int64_t row_tasks = 1;  ///< combinations of kept indices that are no columns
-  std::int64_t tasks = 1;      ///< row_tasks × column blocks
-  // A part is one canonical block of split_level in split_dim, at one index combination of the reduced
-  // dimensions before it.
-  int split_dim = 0;
-  int split_level = 0;
-  std::int64_t outer = 1;  ///< those combinations
-  std::int64_t parts = 1;  ///< parts in each
-
-  int gradients() const { return reduction->sums.count; }
-  int outputs() const { return loop.operands - reduction->inputs - gradients(); }
-  /// The operand that is gradient g; the last of them tells which dimensions are kept.
-  int gradient(int g) const { return loop.operands - gradients() + g; }
-  int last_operand() const { return loop.operands - 1; }
-  std::int64_t compute_bytes() const { return size_of(reduction->compute); }
-  const core::LoopOperand& output(int o) const { return loop.operand[reduction->inputs + o]; }
-  bool summed(int o) const {
-    const auto end = reduction->sums.term.begin() + gradients();
-    return std::find(reduction->sums.term.begin(), end, o) != end;
-  }
-  /// An output that is wanted as elements, and made as terms of another kind.
-  bool narrowed(int o) const { return output(o).base != nullptr && output(o).element_bytes != compute_bytes(); }
-  bool has_panel(int o) const { return summed(o) || narrowed(o); }
-  /// Terms that a panel has room for.
-  std::int64_t panel_terms() const { return columns ? kPanelRows * width : CanonicalSums::kSpan; }
-  /// Whether tasks are blocks of `width` sums along the last kept dimension.
-  bool side_by_side() const { return kept > 0 && (columns || short_rows); }
-  /// A panel's columns and rows run along these dimensions; -1: it has one row.
-  int column_dim() const { return columns ? kept - 1 : loop.rank - 1; }
-  int row_dim() const { return columns ? loop.rank - 1 : short_rows ? kept - 1 : -1; }
-  /// Terms from one row of a panel to the next.
-  std::int64_t pitch() const { return columns ? width : loop.extent[loop.rank - 1]; }
-  bool split() const { return outer * parts > 1; }
-  std::int64_t part_begin(std::int64_t part) const { return part * numerics::block_size(split_level); }
-  std::int64_t part_end(std::int64_t part) const {
-    const std::int64_t extent = loop.extent[split_dim];
-    return parts == 1 ? extent : std::min(extent, (part + 1) * numerics::block_size(split_level));
-  }
-  /// f64 values per sum that each outer combination leaves in the workspace: totals, then the last part's levels.
-  std::int64_t slots() const { return parts == 1 ? 1 : parts - 1 + split_level; }
-};
-
-void arrange_dims(Problem& p) {
-  StridedLoop& loop = p.loop;
-  loop.erase_unit_dims(loop.rank);
-  for (int d = 0; d < loop.rank; ++d) {
-    if (loop.operand[p.last_operand()].stride[d] != 0) loop.move_dim(d, p.kept++);
-  }
-  // Where every sum has one term, that term still passes through a dimension of its own.
-  const bool one_term = p.kept == loop.rank;
-  if (one_term) loop.append_unit_dim();
-  for (int d = p.kept - 2; d >= 0; --d) p.kept -= loop.merge_dims(d) ? 1 : 0;
-  for (int d = 0; d < p.kept; ++d) p.sums *= loop.extent[d];
-  if (p.kept == 0) return;
-  // The kept dimension nearest to contiguous goes last, and is walked as columns if it is nearer than the
-  // innermost reduced one.
-  const auto total_stride = [&](int d) { return loop.total_stride(d, p.gradient(0)); };
-  int best = 0;
-  for (int d = 1; d < p.kept; ++d) {
-    if (total_stride(d) <= total_stride(best)) best = d;
-  }
-  loop.move_dim(best, p.kept - 1);
-  p.columns = one_term || total_stride(p.kept - 1) < total_stride(loop.rank - 1);
-}
-
-/// As many columns as the arena holds, in blocks of one size that keep off each other's cache lines.
-std::int64_t columns_at_once(const Problem& p, std::int64_t count) {
-  std::int64_t bytes = p.levels * std::int64_t{sizeof(double)};
-  for (int o = 0; o < p.outputs(); ++o) bytes += p.has_panel(o) ? kPanelRows * p.compute_bytes() : 0;
-  const std::int64_t limit = std::min(kColumns, (kArena - core::kMaxSums * kPanelGap) / bytes) & ~63;
-  const std::int64_t share = ceil_div(count, ceil_div(count, limit));
-  return (share + 63) & ~63;
-}
-
-void choose_width(Problem& p) {
-  const std::int64_t length = p.loop.extent[p.loop.rank - 1];
-  p.short_rows = !p.columns && p.kept == p.loop.rank - 1 && length <= CanonicalSums::kShortRow;
-  for (int d = p.kept; d < p.loop.rank; ++d) {
-    p.levels += p.gradients() * (CanonicalSums::storage_for(p.loop.extent[d], 1) + 1);
-  }
-  const std::int64_t count = p.side_by_side() ? p.loop.extent[p.kept - 1] : 1;
-  if (p.side_by_side()) {
-    p.width = std::min(count, p.columns ? columns_at_once(p, count) : CanonicalSums::kSpan / length);
-  }
-  p.row_tasks = p.sums / count;
-  p.tasks = p.row_tasks * ceil_div(count, p.width);
-}
-
-/// Cuts the outer reduced dimensions into parts until every thread has some, as far as `room` (f64 values per
-/// sum) goes. Any answer gives the same bits.
-void choose_split(Problem& p, int threads, std::int64_t room) {
-  p.split_dim = p.kept;
-  const std::int64_t wanted = threads <= 1 ? 1 : ceil_div(4 * threads, p.tasks);
-  if (wanted <= 1 || p.short_rows) return;
-  Problem cut = p;
-  while (cut.split_dim + 1 < p.loop.rank && cut.outer < wanted &&
-         cut.outer * p.loop.extent[cut.split_dim] <= std::min<std::int64_t>(room, 4096)) {
-    cut.outer *= p.loop.extent[cut.split_dim++];
-  }
-  const std::int64_t extent = p.loop.extent[cut.split_dim];
-  for (cut.split_level = numerics::levels_for(extent); cut.split_level >= 1; --cut.split_level) {
-    cut.parts = ceil_div(extent, numerics::block_size(cut.split_level));
-    if (cut.outer * cut.slots() > room) break;
-    p = cut;
-    if (cut.outer * cut.parts >= wanted) break;
-  }
-}
 
 /// One thread's machinery: a runner that makes panels of terms, and sums for each reduced dimension.
-class Worker {
+class ReductionWorker {
  public:
-  explicit Worker(const Problem& p) noexcept
+  explicit ReductionWorker(const ReductionSchedule& p) noexcept
       : p_(p),
         kernels_(sum_kernels(p.reduction->arch)),
         panel_(place_panels()),
@@ -210,7 +80,7 @@ class Worker {
 
   /// Sums one part and leaves it in the workspace.
   void sum_part(std::int64_t outer_index, std::int64_t part, double* workspace) noexcept {
-    Pointers at = at_;
+    LoopPointers at = at_;
     std::int64_t rest = outer_index;
     for (int d = p_.split_dim - 1; d >= p_.kept; --d) {
       at = offset(at, d, rest % p_.loop.extent[d]);
@@ -242,14 +112,14 @@ class Worker {
   }
 
  private:
-  Pointers offset(const Pointers& at, int dim, std::int64_t index) const noexcept {
-    Pointers moved;
+  LoopPointers offset(const LoopPointers& at, int dim, std::int64_t index) const noexcept {
+    LoopPointers moved;
     for (int k = 0; k < p_.loop.operands; ++k) moved[k] = at[k] + index * p_.loop.operand[k].stride[dim];
     return moved;
   }
 
   /// Leaves in sums_[g][dim] the sums over [begin, end) of `dim` and all of the dimensions inside it.
-  void sum(int dim, std::int64_t begin, std::int64_t end, const Pointers& at) noexcept {
+  void sum(int dim, std::int64_t begin, std::int64_t end, const LoopPointers& at) noexcept {
     for (int g = 0; g < p_.gradients(); ++g) sums_[g][dim].reset();
     const bool innermost = dim == p_.loop.rank - 1;
     if (innermost) {
@@ -312,8 +182,8 @@ class Worker {
   }
 
   /// Panels lie behind the open sums.
-  std::array<std::byte*, kMaxOutputs> place_panels() noexcept {
-    std::array<std::byte*, kMaxOutputs> panels{};
+  std::array<std::byte*, kMaxPanels> place_panels() noexcept {
+    std::array<std::byte*, kMaxPanels> panels{};
     std::byte* next = arena_ + p_.levels * p_.width * std::int64_t{sizeof(double)};
     for (int o = 0; o < p_.outputs(); ++o) {
       if (!p_.has_panel(o)) continue;
@@ -338,8 +208,8 @@ class Worker {
   }
 
   /// Fills the panels with the terms of rows × columns elements, and writes the outputs that are not summed.
-  void make_panel(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
-    Pointers to = at;
+  void make_panel(const LoopPointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+    LoopPointers to = at;
     for (int o = 0; o < p_.outputs(); ++o) {
       if (panel_[o] != nullptr) to[p_.reduction->inputs + o] = panel_[o];
     }
@@ -411,21 +281,21 @@ class Worker {
   }
 
  private:
-  const Problem& p_;
+  const ReductionSchedule& p_;
   const SumKernels& kernels_;
-  std::array<std::byte*, kMaxOutputs> panel_;  ///< for each of the kernel's outputs, or null
+  std::array<std::byte*, kMaxPanels> panel_;  ///< for each of the kernel's outputs, or null
   SpanRunner runner_;
-  Pointers at_{};
+  LoopPointers at_{};
   std::int64_t width_ = 1;
   std::int64_t storage_width_ = 0;  ///< what sums_ and totals_ are laid out for
   std::int64_t first_sum_ = 0;      ///< the task's sums lie together in the workspace, in an order of their own
   std::array<std::array<CanonicalSums, core::kMaxLoopRank>, core::kMaxSums> sums_;
   std::array<std::array<double*, core::kMaxLoopRank>, core::kMaxSums> totals_{};
-  alignas(64) std::byte arena_[kArena];
+  alignas(64) std::byte arena_[kPanelArena];
 };
 
 /// The sum over nothing, for every element of a gradient.
-void store_zeros(const Problem& p, const core::LoopOperand& gradient) {
+void store_zeros(const ReductionSchedule& p, const core::LoopOperand& gradient) {
   for (std::int64_t i = 0; i < p.sums; ++i) {
     std::byte* to = gradient.base;
     std::int64_t rest = i;
@@ -433,7 +303,7 @@ void store_zeros(const Problem& p, const core::LoopOperand& gradient) {
       to += rest % p.loop.extent[d] * gradient.stride[d];
       rest /= p.loop.extent[d];
     }
-    Worker::store_rounded(p.reduction->sums.element, 0.0 * p.reduction->sums.factor, to);
+    ReductionWorker::store_rounded(p.reduction->sums.element, 0.0 * p.reduction->sums.factor, to);
   }
 }
 
@@ -445,28 +315,24 @@ std::size_t reduce_workspace(std::int64_t terms, std::int64_t term_bytes) noexce
 }
 
 void run_reduction(const Stream& stream, const Reduction& reduction, Workspace workspace) noexcept {
-  Problem p{&reduction, reduction.loop};
-  arrange_dims(p);
+  ReductionSchedule p = schedule_reduction(stream, reduction);
   const std::int64_t terms = p.loop.count();
   if (terms == 0) {
     for (int g = 0; g < p.gradients(); ++g) store_zeros(p, p.loop.operand[p.gradient(g)]);
     return;
   }
-  choose_width(p);
-
   std::int64_t term_bytes = 0;
   for (int k = 0; k < reduction.inputs; ++k) term_bytes += p.loop.operand[k].element_bytes;
-  p.streamed = worth_streaming(p.loop, reduction.inputs, p.outputs());
   const std::int64_t bytes = terms * term_bytes;
 
   const std::span<double> values = core::values_in<double>(workspace);
   double* memory = values.data();
   const std::int64_t room = std::ssize(values) / p.sums / p.gradients();
-  choose_split(p, bytes < kInlineBytes ? 1 : stream.threads(), room);
+  split_reduction(p, bytes < kInlineBytes ? 1 : stream.threads(), room);
 
   if (!p.split()) {
     for_each_range(stream, p.tasks, bytes / p.tasks, [&](std::int64_t begin, std::int64_t end) noexcept {
-      Worker worker(p);
+      ReductionWorker worker(p);
       for (std::int64_t task = begin; task < end; ++task) {
         worker.start_task(task);
         worker.sum_and_store();
@@ -478,14 +344,14 @@ void run_reduction(const Stream& stream, const Reduction& reduction, Workspace w
   const std::int64_t parts = p.outer * p.parts;
   for_each_range(stream, p.tasks * parts, bytes / (p.tasks * parts),
                  [&](std::int64_t begin, std::int64_t end) noexcept {
-                   Worker worker(p);
+                   ReductionWorker worker(p);
                    for (std::int64_t unit = begin; unit < end; ++unit) {
                      worker.start_task(unit / parts);
                      worker.sum_part(unit % parts / p.parts, unit % parts % p.parts, memory);
                    }
                    if (p.streamed) stream_fence();
                  });
-  Worker worker(p);
+  ReductionWorker worker(p);
   for (std::int64_t task = 0; task < p.tasks; ++task) {
     worker.start_task(task);
     worker.combine_and_store(memory);

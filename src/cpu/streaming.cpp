@@ -2,8 +2,6 @@
 
 namespace planck::cpu {
 
-std::int64_t stream_bytes = kStreamBytes;
-
 namespace {
 
 /// What an operand has in memory: nothing is counted again that is broadcast along a dimension.
@@ -16,7 +14,7 @@ std::int64_t bytes_of(const core::StridedLoop& loop, int k) noexcept {
 
 }  // namespace
 
-bool worth_streaming(const core::StridedLoop& loop, int inputs, int outputs) noexcept {
+bool worth_streaming(const Stream& stream, const core::StridedLoop& loop, int inputs, int outputs) noexcept {
   std::int64_t read = 0;
   std::int64_t written = 0;
   for (int k = 0; k < inputs; ++k) read += bytes_of(loop, k);
@@ -29,7 +27,8 @@ bool worth_streaming(const core::StridedLoop& loop, int inputs, int outputs) noe
       if (loop.operand[i].base == output.base) return false;
     }
   }
-  return written >= stream_bytes || (written > 0 && read + written >= 2 * stream_bytes);
+  const std::int64_t cache = stream.executor().cache_bytes();
+  return written >= cache || (written > 0 && read + written >= 2 * cache);
 }
 
 }  // namespace planck::cpu

@@ -2,9 +2,8 @@
 // still needed, and an ordinary store first reads the line it is about to overwrite: a third of the traffic.
 #pragma once
 
-#include <cstdint>
-
 #include "core/layout.hpp"
+#include "planck/stream.hpp"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -12,15 +11,10 @@
 
 namespace planck::cpu {
 
-/// Outputs that together have this many bytes are streamed, and any beside which as much again is read: what was
-/// written first would be gone at the end. Below, the next operation may find them in a common last-level cache of 32
-/// MiB.
-inline constexpr std::int64_t kStreamBytes = std::int64_t{32} << 20;
-/// The same as a variable, for tests that stream small tensors.
-extern std::int64_t stream_bytes;
-
-/// Whether the `outputs` after the first `inputs` operands are; absent ones do not count.
-bool worth_streaming(const core::StridedLoop& loop, int inputs, int outputs) noexcept;
+/// Whether the `outputs` after the first `inputs` operands are streamed; absent ones do not count. Those that together
+/// have as many bytes as the executor's cache are, and any beside which as much again is read: what was written first
+/// would be gone at the end. Below, the next operation may find them in the cache.
+bool worth_streaming(const Stream& stream, const core::StridedLoop& loop, int inputs, int outputs) noexcept;
 
 /// Makes streamed stores visible before the thread reports that it is done.
 inline void stream_fence() noexcept {

@@ -38,11 +38,11 @@ double sum_block(const Term* x) {
 #if HWY_TARGET != HWY_SCALAR
 /// Sums in f64 of as many blocks as Term has lanes.
 template <class Term>
-class Sums {
+class BlockSums {
  public:
   using Raw = hn::Vec<Tag<Term>>;
-  PLANCK_MATH explicit Sums(Raw x) : low_(low(x)), high_(high(x)) {}
-  PLANCK_MATH explicit Sums(const double* from)
+  PLANCK_MATH explicit BlockSums(Raw x) : low_(low(x)), high_(high(x)) {}
+  PLANCK_MATH explicit BlockSums(const double* from)
       : low_(hn::LoadU(Tag<double>(), from)),
         high_(sizeof(Term) == 8 ? low_ : hn::LoadU(Tag<double>(), from + hn::Lanes(Tag<double>()))) {}
   PLANCK_MATH void add(Raw x) {
@@ -83,7 +83,7 @@ PLANCK_MATH void sum_lanes_of_blocks(const Term* terms, double* totals) {
   Raw a0, a1, a2, a3, b0, b1, b2, b3;  // element k of the first and second half blocks in turn
   hn::LoadInterleaved4(d, terms, a0, a1, a2, a3);
   hn::LoadInterleaved4(d, terms + 4 * lanes, b0, b1, b2, b3);
-  Sums<Term> sums(hn::ConcatEven(d, b0, a0));
+  BlockSums<Term> sums(hn::ConcatEven(d, b0, a0));
   sums.add(hn::ConcatEven(d, b1, a1));
   sums.add(hn::ConcatEven(d, b2, a2));
   sums.add(hn::ConcatEven(d, b3, a3));
@@ -145,7 +145,7 @@ void sum_rows(const Term* terms, std::int64_t pitch, std::int64_t rows, std::int
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (; i + lanes <= n; i += lanes) {
     const Term* row = terms + i;
-    Sums<Term> of_columns = on ? Sums<Term>(sums + i) : Sums<Term>(hn::LoadU(d, row));
+    BlockSums<Term> of_columns = on ? BlockSums<Term>(sums + i) : BlockSums<Term>(hn::LoadU(d, row));
     for (std::int64_t r = on ? 0 : 1; r < rows; ++r) of_columns.add(hn::LoadU(d, row + r * pitch));
     of_columns.store(sums + i);
   }

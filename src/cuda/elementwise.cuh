@@ -30,7 +30,7 @@ inline constexpr int kChunk = 32 / static_cast<int>(sizeof(C));
 
 /// An operation and its operands. What an absent input is read as is told for each.
 template <class Op>
-struct Job {
+struct ElementwiseJob {
   using C = typename Op::Compute;
   static constexpr int kInputs = Op::kTensors + Op::kParams;
   static constexpr int kOperands = kInputs + Op::kOutputs;
@@ -45,14 +45,14 @@ struct Job {
 
 /// Moves the operands by index number `index` of the first `dims` dimensions, the last of them fastest.
 template <class Op>
-__device__ __forceinline__ void move_operands(const Job<Op>& job, int dims, std::int64_t index,
-                                              std::byte* (&at)[Job<Op>::kOperands]) {
+__device__ __forceinline__ void move_operands(const ElementwiseJob<Op>& job, int dims, std::int64_t index,
+                                              std::byte* (&at)[ElementwiseJob<Op>::kOperands]) {
   for (int d = dims - 1; d >= 0; --d) {
     const std::int64_t rest = d == 0 ? 0 : index / job.loop.extent[d];
     const std::int64_t along = index - rest * job.loop.extent[d];
     index = rest;
 #pragma unroll
-    for (int k = 0; k < Job<Op>::kOperands; ++k) {
+    for (int k = 0; k < ElementwiseJob<Op>::kOperands; ++k) {
       if (at[k] != nullptr) at[k] += along * job.loop.operand[k].stride[d];
     }
   }
@@ -64,18 +64,18 @@ template <class Op>
 struct Row {
   using C = typename Op::Compute;
 
-  std::byte* at[Job<Op>::kOperands];
+  std::byte* at[ElementwiseJob<Op>::kOperands];
   typename Op::State state;
   bool states_move;  ///< from element to element
 
-  __device__ __forceinline__ static bool moves(const Job<Op>& job, int k) {
+  __device__ __forceinline__ static bool moves(const ElementwiseJob<Op>& job, int k) {
     return job.loop.operand[k].base != nullptr && job.inner_stride(k) != 0;
   }
 
   /// Row number `row` of the outer dimensions, counted with the last one fastest.
-  __device__ __forceinline__ Row(const Job<Op>& job, std::int64_t row) : states_move(false) {
+  __device__ __forceinline__ Row(const ElementwiseJob<Op>& job, std::int64_t row) : states_move(false) {
 #pragma unroll
-    for (int k = 0; k < Job<Op>::kOperands; ++k) at[k] = job.loop.operand[k].base;
+    for (int k = 0; k < ElementwiseJob<Op>::kOperands; ++k) at[k] = job.loop.operand[k].base;
     move_operands(job, job.loop.rank - 1, row, at);
     C param[Op::kParams + 1];  // no array is empty
 #pragma unroll
@@ -92,11 +92,11 @@ struct Row {
 /// chunk in turn, and stores the outputs that are present. All inputs are read before anything is written. Values of
 /// places outside are anything.
 template <class Op, class Taken>
-__device__ __forceinline__ void run_chunk(const Job<Op>& job, const Row<Op>& row, std::int64_t start, int first,
-                                          int last, const Taken& taken) {
+__device__ __forceinline__ void run_chunk(const ElementwiseJob<Op>& job, const Row<Op>& row, std::int64_t start,
+                                          int first, int last, const Taken& taken) {
   using C = typename Op::Compute;
   constexpr int kN = kChunk<C>;
-  constexpr int kInputs = Job<Op>::kInputs;
+  constexpr int kInputs = ElementwiseJob<Op>::kInputs;
   C in[kInputs][kN];
 #pragma unroll
   for (int k = 0; k < kInputs; ++k) {
@@ -152,7 +152,8 @@ struct RowSplit {
 };
 
 template <class Op>
-__global__ void __launch_bounds__(kElementwiseThreads, 2) elementwise_rows(const Job<Op> job, const RowSplit split) {
+__global__ void __launch_bounds__(kElementwiseThreads, 2)
+    elementwise_rows(const ElementwiseJob<Op> job, const RowSplit split) {
   using C = typename Op::Compute;
   constexpr int kN = kChunk<C>;
   const int thread = static_cast<int>(threadIdx.x);
@@ -170,7 +171,7 @@ __global__ void __launch_bounds__(kElementwiseThreads, 2) elementwise_rows(const
     const Row<Op> row(job, number);
     std::uintptr_t leader = 0;
 #pragma unroll
-    for (int k = Job<Op>::kInputs; k < Job<Op>::kOperands; ++k) {
+    for (int k = ElementwiseJob<Op>::kInputs; k < ElementwiseJob<Op>::kOperands; ++k) {
       if (k == split.leader) leader = reinterpret_cast<std::uintptr_t>(row.at[k]);
     }
     const auto mask = static_cast<std::uintptr_t>(chunk_alignment<kN>(std::int64_t{1} << split.leader_bits) - 1);
@@ -198,9 +199,10 @@ struct Scatter {
 inline constexpr int kTransposeTile = 32;
 
 template <class Op>
-__device__ __forceinline__ void run_element(const Job<Op>& job, std::byte* const (&at)[Job<Op>::kOperands]) {
+__device__ __forceinline__ void run_element(const ElementwiseJob<Op>& job,
+                                            std::byte* const (&at)[ElementwiseJob<Op>::kOperands]) {
   using C = typename Op::Compute;
-  constexpr int kInputs = Job<Op>::kInputs;
+  constexpr int kInputs = ElementwiseJob<Op>::kInputs;
   C in[kInputs];
 #pragma unroll
   for (int k = 0; k < kInputs; ++k) in[k] = at[k] == nullptr ? job.absent[k] : load_one<C>(at[k], job.kind[k]);
@@ -223,8 +225,8 @@ __device__ __forceinline__ void run_element(const Job<Op>& job, std::byte* const
 /// of memory is used while the cache holds it.
 template <class Op>
 __global__ void __launch_bounds__(kElementwiseThreads, 2)
-    elementwise_scattered(const Job<Op> job, const Scatter scatter) {
-  constexpr int kOperands = Job<Op>::kOperands;
+    elementwise_scattered(const ElementwiseJob<Op> job, const Scatter scatter) {
+  constexpr int kOperands = ElementwiseJob<Op>::kOperands;
   const int rank = job.loop.rank;
   const bool tiled = scatter.inner_tiles != 0;
   const std::int64_t items = tiled ? scatter.count : (scatter.count + kElementwiseThreads - 1) / kElementwiseThreads;
@@ -265,9 +267,9 @@ __global__ void __launch_bounds__(kElementwiseThreads, 2)
 
 /// Whether every operand is broadcast or has no gaps along the inner dimension, and a row is worth a chunk.
 template <class Op>
-bool runs_in_chunks(const Job<Op>& job, int leader) {
+bool runs_in_chunks(const ElementwiseJob<Op>& job, int leader) {
   if (job.loop.extent[job.loop.rank - 1] < kChunk<typename Op::Compute>) return false;
-  for (int k = 0; k < Job<Op>::kOperands; ++k) {
+  for (int k = 0; k < ElementwiseJob<Op>::kOperands; ++k) {
     if (job.loop.operand[k].base == nullptr) continue;
     const std::int64_t stride = job.inner_stride(k);
     if (stride != size_of(job.kind[k]) && (stride != 0 || k == leader)) return false;
@@ -276,7 +278,7 @@ bool runs_in_chunks(const Job<Op>& job, int leader) {
 }
 
 template <class Op>
-RowSplit split_rows(const Job<Op>& job, int leader) {
+RowSplit split_rows(const ElementwiseJob<Op>& job, int leader) {
   constexpr int kN = kChunk<typename Op::Compute>;
   const core::LoopOperand& to = job.loop.operand[leader];
   const std::int64_t bytes = size_of(job.kind[leader]);
@@ -309,8 +311,8 @@ RowSplit split_rows(const Job<Op>& job, int leader) {
 
 /// The dimension along which a transposed operand has its elements closest together, or -1.
 template <class Op>
-int transposed_dim(const Job<Op>& job) {
-  for (int k = 0; k < Job<Op>::kOperands; ++k) {
+int transposed_dim(const ElementwiseJob<Op>& job) {
+  for (int k = 0; k < ElementwiseJob<Op>::kOperands; ++k) {
     if (job.loop.operand[k].base == nullptr) continue;
     int closest = job.loop.rank - 1;
     for (int d = closest - 1; d >= 0; --d) {
@@ -323,7 +325,7 @@ int transposed_dim(const Job<Op>& job) {
 }
 
 template <class Op>
-core::Status run_scattered(const backend::Run& run, Job<Op> job, std::int64_t count) noexcept {
+core::Status run_scattered(const backend::Run& run, ElementwiseJob<Op> job, std::int64_t count) noexcept {
   core::StridedLoop& loop = job.loop;
   Scatter scatter{count, 0, 0};
   std::int64_t blocks = (count + kElementwiseThreads - 1) / kElementwiseThreads;
@@ -342,11 +344,11 @@ core::Status run_scattered(const backend::Run& run, Job<Op> job, std::int64_t co
 
 /// Runs the job's operation on every element of its loop, which has the operands of the job and no others.
 template <class Op>
-core::Status run_elementwise(const backend::Run& run, Job<Op> job) noexcept {
+core::Status run_elementwise(const backend::Run& run, ElementwiseJob<Op> job) noexcept {
   const std::int64_t count = job.loop.count();
-  int leader = Job<Op>::kOperands - 1;
-  while (leader >= Job<Op>::kInputs && job.loop.operand[leader].base == nullptr) --leader;
-  if (count == 0 || leader < Job<Op>::kInputs) return {};
+  int leader = ElementwiseJob<Op>::kOperands - 1;
+  while (leader >= ElementwiseJob<Op>::kInputs && job.loop.operand[leader].base == nullptr) --leader;
+  if (count == 0 || leader < ElementwiseJob<Op>::kInputs) return {};
   core::collapse(job.loop);
   if (job.loop.rank == 0) job.loop.append_unit_dim();
   if (!runs_in_chunks(job, leader)) return run_scattered(run, job, count);

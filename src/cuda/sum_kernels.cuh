@@ -57,7 +57,7 @@ struct SumSpec {
 /// The loop has the job's operands and then one for each output's sum, absent where it has none.
 template <class Op>
 struct SumJob {
-  Job<Op> job;
+  ElementwiseJob<Op> job;
   SumSpec spec;
 };
 
@@ -135,7 +135,7 @@ __device__ __forceinline__ void fold_block(const SumJob<Op>& job, const Row<Op>&
 template <class Op>
 __device__ __forceinline__ void finish_sum(const SumJob<Op>& job, std::int64_t site, int o, PartSum sum) {
   const core::StridedLoop& loop = job.job.loop;
-  const int to = Job<Op>::kOperands + o;
+  const int to = ElementwiseJob<Op>::kOperands + o;
   std::byte* at = loop.operand[to].base;
   const std::byte* from = loop.operand[o].base;  // of a closed sum: the totals of sum o
   for (int d = loop.rank - 2; d >= 0; --d) {

@@ -32,12 +32,12 @@ SumJob<PartialOp> partial_job(const core::StridedLoop& space, const PartialValue
   job.job.kind.fill(ElementKind::F64);
   core::StridedLoop& loop = job.job.loop;
   loop.operands = 0;
-  for (int k = 0; k < Job<PartialOp>::kOperands + kMaxSumOutputs; ++k) loop.add_absent(ElementKind::F64);
+  for (int k = 0; k < ElementwiseJob<PartialOp>::kOperands + kMaxSumOutputs; ++k) loop.add_absent(ElementKind::F64);
   for (int s = 0; s < count; ++s) {
     core::LoopOperand& values = loop.operand[s];
     values.base = reinterpret_cast<std::byte*>(from.values + s * from.plane);
     for (int d = 0; d < loop.rank; ++d) values.stride[d] = from.stride[d] * static_cast<int>(sizeof(double));
-    loop.operand[Job<PartialOp>::kOperands + s] = to[s];
+    loop.operand[ElementwiseJob<PartialOp>::kOperands + s] = to[s];
   }
   job.spec.summed = (1U << count) - 1U;
   return job;

@@ -66,7 +66,7 @@ template <class Op>
 int summed_operands(const SumJob<Op>& job, core::LoopOperand (&to)[kMaxSumOutputs]) {
   int count = 0;
   for (int o = 0; o < Op::kOutputs; ++o) {
-    if (job.spec.sums(o)) to[count++] = job.job.loop.operand[Job<Op>::kOperands + o];
+    if (job.spec.sums(o)) to[count++] = job.job.loop.operand[ElementwiseJob<Op>::kOperands + o];
   }
   return count;
 }
@@ -82,7 +82,7 @@ core::Status run_stage(const backend::Run& run, SumJob<Op> job, int dim, double*
   int fastest = loop.rank - 1;
   for (int d = loop.rank - 2; d >= 0; --d) {
     spec.sites *= loop.extent[d];
-    constexpr int kAll = Job<Op>::kOperands;
+    constexpr int kAll = ElementwiseJob<Op>::kOperands;
     if (loop.total_stride(d, kAll) < loop.total_stride(fastest, kAll)) fastest = d;
   }
   if (spec.sites == 0) return {};
@@ -137,7 +137,7 @@ core::Status run_stage(const backend::Run& run, SumJob<Op> job, int dim, double*
 
 /// The sums of one reading: those of `sums` whose bit is set go over the dimensions `reduced`.
 template <class Op>
-core::Status run_sums_together(const backend::Run& run, const Job<Op>& job, const core::Sums& sums,
+core::Status run_sums_together(const backend::Run& run, const ElementwiseJob<Op>& job, const core::Sums& sums,
                                const core::LoopOperand* to, unsigned chosen, unsigned reduced) noexcept {
   SumJob<Op> first{job, {}};
   core::StridedLoop& loop = first.job.loop;
@@ -147,7 +147,7 @@ core::Status run_sums_together(const backend::Run& run, const Job<Op>& job, cons
   for (int o = 0; o < Op::kOutputs; ++o) loop.add_absent(ElementKind::F64);
   for (int s = 0; s < sums.count; ++s) {
     if ((chosen >> s & 1U) == 0) continue;
-    loop.operand[Job<Op>::kOperands + sums.term[s]] = to[s];
+    loop.operand[ElementwiseJob<Op>::kOperands + sums.term[s]] = to[s];
     spec.summed |= 1U << sums.term[s];
   }
   bool empty = false;
@@ -164,7 +164,7 @@ core::Status run_sums_together(const backend::Run& run, const Job<Op>& job, cons
   }
   if (empty) {
     // Sums over nothing are +0, and no input has an element.
-    for (int k = 0; k < Job<Op>::kOperands; ++k) loop.operand[k].base = nullptr;
+    for (int k = 0; k < ElementwiseJob<Op>::kOperands; ++k) loop.operand[k].base = nullptr;
   }
   if (reduced == 0) {
     loop.append_unit_dim();
@@ -192,7 +192,7 @@ core::Status run_sums_together(const backend::Run& run, const Job<Op>& job, cons
   spec.factor = 1.0;
   for (int o = 0; o < Op::kOutputs; ++o) {
     if (!spec.sums(o)) continue;
-    core::LoopOperand& operand = loop.operand[Job<Op>::kOperands + o];
+    core::LoopOperand& operand = loop.operand[ElementwiseJob<Op>::kOperands + o];
     operand.base = reinterpret_cast<std::byte*>(values + spec.index_of(o) * partial.plane);
     for (int d = 0; d < loop.rank; ++d) operand.stride[d] = partial.stride[d] * static_cast<int>(sizeof(double));
   }
@@ -218,7 +218,7 @@ core::Status run_sums_together(const backend::Run& run, const Job<Op>& job, cons
 
 /// Stores the outputs of a job that are present, and sums: sum s, into to[s], is that of output sums.term[s].
 template <class Op>
-core::Status run_sums(const backend::Run& run, const Job<Op>& job, const core::Sums& sums,
+core::Status run_sums(const backend::Run& run, const ElementwiseJob<Op>& job, const core::Sums& sums,
                       const core::LoopOperand* to) noexcept {
   unsigned pending = (1U << sums.count) - 1U;
   while (pending != 0) {
@@ -230,10 +230,11 @@ core::Status run_sums(const backend::Run& run, const Job<Op>& job, const core::S
       if ((pending >> other & 1U) != 0 && reduced_dims(job.loop, to[other]) == reduced) chosen |= 1U << other;
     }
     pending &= ~chosen;
-    Job<Op> part = job;
+    ElementwiseJob<Op> part = job;
     if (pending != 0) {
       // Outputs may be in place: they come with the last reading.
-      for (int k = Job<Op>::kInputs; k < Job<Op>::kOperands; ++k) part.loop.operand[k].base = nullptr;
+      for (int k = ElementwiseJob<Op>::kInputs; k < ElementwiseJob<Op>::kOperands; ++k)
+        part.loop.operand[k].base = nullptr;
     }
     PLANCK_TRY(run_sums_together(run, part, sums, to, chosen, reduced));
   }

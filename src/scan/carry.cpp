@@ -27,7 +27,7 @@ bool lies_before(V position, std::int64_t before) {
 /// Up to here kernels store positions of floats, which they hold in f64.
 constexpr std::int64_t kMostPositions = std::int64_t{1} << 51;
 
-/// What the words of a lane cannot hold, wherever other lanes are.
+/// What the words of a row cannot hold, wherever other rows are.
 template <class Scan>
 std::optional<Flaw> flaw_of(const CarryWords& words, const ScanKey& key) {
   using State = typename Scan::State;
@@ -66,11 +66,11 @@ std::optional<Flaw> flaw_of(const CarryWords& words, const ScanKey& key, std::in
 
 }  // namespace
 
-CarryWords carry_before(const core::StridedLoop* carries, int axis, core::LoopIndex lane, const ScanKey& key) {
+CarryWords carry_before(const core::StridedLoop* carries, int axis, core::LoopIndex row, const ScanKey& key) {
   CarryWords words{};
   if (has_carry(carries, kCarryIn)) {
-    for (lane[axis] = 0; lane[axis] < kScanCarryWords; ++lane[axis]) {
-      words[lane[axis]] = core::cell_at(*carries, lane, kCarryIn).get<std::int64_t>();
+    for (row[axis] = 0; row[axis] < kScanCarryWords; ++row[axis]) {
+      words[row[axis]] = core::cell_at(*carries, row, kCarryIn).get<std::int64_t>();
     }
   } else {
     words[kCarryId] = carry_id(key);
@@ -79,24 +79,24 @@ CarryWords carry_before(const core::StridedLoop* carries, int axis, core::LoopIn
   return words;
 }
 
-void store_carry(const core::StridedLoop& carries, int axis, core::LoopIndex lane, const CarryWords& words) {
-  for (lane[axis] = 0; lane[axis] < kScanCarryWords; ++lane[axis]) {
-    core::cell_at(carries, lane, kCarryOut).set(words[lane[axis]]);
+void store_carry(const core::StridedLoop& carries, int axis, core::LoopIndex row, const CarryWords& words) {
+  for (row[axis] = 0; row[axis] < kScanCarryWords; ++row[axis]) {
+    core::cell_at(carries, row, kCarryOut).set(words[row[axis]]);
   }
 }
 
 void run_empty(const ScanJob& job) {
   if (!job.backward && has_carry(job.carries, kCarryOut)) {
-    for_each_lane(*job.carries, job.axis, [&](const core::LoopIndex& lane) {
-      store_carry(*job.carries, job.axis, lane, carry_before(job.carries, job.axis, lane, job.key));
+    for_each_row(*job.carries, job.axis, [&](const core::LoopIndex& row) {
+      store_carry(*job.carries, job.axis, row, carry_before(job.carries, job.axis, row, job.key));
     });
   }
   const int d_initial = job.inputs + kDInitial;
   if (!job.backward || job.outputs <= kDInitial || job.loop->operand[d_initial].base == nullptr) return;
-  core::StridedLoop lanes = *job.loop;
-  lanes.extent[job.axis] = 1;
+  core::StridedLoop rows = *job.loop;
+  rows.extent[job.axis] = 1;
   with_element(job.key.element, [&]<class T>(T zero) {
-    core::for_each_index(lanes, [&](const auto& cell) { cell(d_initial).set(zero); });
+    core::for_each_index(rows, [&](const auto& cell) { cell(d_initial).set(zero); });
   });
 }
 
@@ -104,17 +104,17 @@ Status check_carry(std::string_view plan, const core::StridedLoop& carries, int 
                    std::int64_t length) noexcept {
   std::optional<Flaw> flaw;
   CarryWords words{};
-  std::int64_t lane = -1;
+  std::int64_t row = -1;
   std::int64_t before = 0;
-  for_each_lane(carries, axis, [&](const core::LoopIndex& index) {
+  for_each_row(carries, axis, [&](const core::LoopIndex& index) {
     if (flaw) return;
     words = carry_before(&carries, axis, index, key);
     flaw = flaw_of(words, key, length);
-    if (++lane == 0) before = words[kCarryBefore];
+    if (++row == 0) before = words[kCarryBefore];
     if (!flaw && words[kCarryBefore] != before)
       flaw = Flaw{kCarryBefore, "rows advance together, and row 0 has another number"};
   });
-  if (flaw) return fail(Text::BadCarryAt, {plan, flaw->word, lane, words[flaw->word], flaw->reason});
+  if (flaw) return fail(Text::BadCarryAt, {plan, flaw->word, row, words[flaw->word], flaw->reason});
   const bool narrow = key.indices == ElementKind::S32;
   if (narrow && before + length - 1 > std::numeric_limits<std::int32_t>::max()) {
     return fail(Text::IndicesTooLong, {plan, before + length});

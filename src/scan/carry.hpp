@@ -17,7 +17,7 @@ namespace planck::scan {
 
 inline constexpr int kStateWords = kMaxScanParts;
 
-/// The words of one lane.
+/// The words of one row.
 enum CarryWord : int {
   kCarryId,      ///< what made it, see carry_id
   kCarryBefore,  ///< elements before, a multiple of kCarryBlock
@@ -69,24 +69,24 @@ inline bool has_carry(const core::StridedLoop* carries, CarryOperand k) {
   return carries != nullptr && carries->operand[k].base != nullptr;
 }
 
-/// Calls body(index) for every lane: all indices, with 0 along the axis.
+/// Calls body(index) for every row: all indices, with 0 along the axis.
 template <class Body>
-void for_each_lane(const core::StridedLoop& loop, int axis, const Body& body) {
-  core::StridedLoop lanes = loop;
-  lanes.extent[axis] = 1;
-  if (loop.extent[axis] > 0) core::for_each_loop_index(lanes, body);
+void for_each_row(const core::StridedLoop& loop, int axis, const Body& body) {
+  core::StridedLoop rows = loop;
+  rows.extent[axis] = 1;
+  if (loop.extent[axis] > 0) core::for_each_loop_index(rows, body);
 }
 
-/// The prefix before a lane: its words of carry_in, or those of nothing so far. `lane` is an index whose place along
+/// The prefix before a row: its words of carry_in, or those of nothing so far. `row` is an index whose place along
 /// the axis does not matter.
-CarryWords carry_before(const core::StridedLoop* carries, int axis, core::LoopIndex lane, const ScanKey& key);
-void store_carry(const core::StridedLoop& carries, int axis, core::LoopIndex lane, const CarryWords& words);
+CarryWords carry_before(const core::StridedLoop* carries, int axis, core::LoopIndex row, const ScanKey& key);
+void store_carry(const core::StridedLoop& carries, int axis, core::LoopIndex row, const CarryWords& words);
 
 /// What a job over an axis without elements does: forward, a carry is passed on; backward, no element uses the initial
 /// state, whose gradient is +0.
 void run_empty(const ScanJob& job);
 
-/// Every lane of carry_in: made by such a scan, well formed, all equally far, and `length` more elements can be
+/// Every row of carry_in: made by such a scan, well formed, all equally far, and `length` more elements can be
 /// counted.
 core::Status check_carry(std::string_view plan, const core::StridedLoop& carries, int axis, const ScanKey& key,
                          std::int64_t length) noexcept;

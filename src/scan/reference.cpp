@@ -31,7 +31,7 @@ void scan_rows(const scan::ScanJob& job) {
   const StridedLoop& loop = *job.loop;
   const scan::ScanKey& key = job.key;
   const std::int64_t n = loop.extent[job.axis];
-  scan::for_each_lane(loop, job.axis, [&](LoopIndex index) {
+  scan::for_each_row(loop, job.axis, [&](LoopIndex index) {
     scan::CarryWords carry = scan::carry_before(job.carries, job.axis, index, key);
     const std::int64_t before = carry[scan::kCarryBefore];
     T exclusive = scan::from_word<T>(carry[scan::kCarryValue]);

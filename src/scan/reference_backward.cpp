@@ -51,9 +51,9 @@ class RowOfOperands {
 
 /// One row's backward pass. Its steps s go from the axis' end to its start.
 template <class T>
-class BackwardPass {
+class ReferenceBackward {
  public:
-  BackwardPass(const RowOfOperands<T>& row, const scan::ScanJob& job) : row_(row), job_(job) {}
+  ReferenceBackward(const RowOfOperands<T>& row, const scan::ScanJob& job) : row_(row), job_(job) {}
 
   template <class Gradient, class Feed>
   void run() {
@@ -169,14 +169,14 @@ void run_typed(const scan::ScanJob& job) {
       moves(scan::kH);  // each step reads the h before its own
     }
     scan::with_gradient(job.key, [&]<class Gradient, class Feed>(Gradient, Feed) {
-      scan::for_each_lane(loop, axis, [&](const core::LoopIndex& index) {
+      scan::for_each_row(loop, axis, [&](const core::LoopIndex& index) {
         const RowOfOperands<T> row(loop, axis, index);
-        BackwardPass<T>(row, job).template run<Gradient, Feed>();
+        ReferenceBackward<T>(row, job).template run<Gradient, Feed>();
       });
     });
   }
   if (!job.key.exclusive) return;
-  scan::for_each_lane(*job.loop, axis, [&](core::LoopIndex index) {
+  scan::for_each_row(*job.loop, axis, [&](core::LoopIndex index) {
     index[axis] = job.loop->extent[axis] - 1;
     core::cell_at(*job.loop, index, job.inputs).set(T{});
   });

@@ -11,9 +11,8 @@
 #include <map>
 #include <span>
 #include <string_view>
+#include <utility>
 
-#include "cpu/streaming.hpp"
-#include "scan/cpu/rows.hpp"
 #include "testing/thread_executor.hpp"
 
 namespace planck::test {
@@ -21,9 +20,11 @@ namespace {
 
 constexpr int kThreads[] = {1, 2, 3, 7};
 
-ThreadExecutor& executor_of(int threads) {
-  static std::map<int, ThreadExecutor> executors;
-  return executors.try_emplace(threads, threads).first->second;
+constexpr std::int64_t kUsualCache = std::int64_t{32} << 20;
+
+ThreadExecutor& executor_of(int threads, std::int64_t cache_bytes) {
+  static std::map<std::pair<int, std::int64_t>, ThreadExecutor> executors;
+  return executors.try_emplace({threads, cache_bytes}, threads, cache_bytes).first->second;
 }
 
 bool full_cross() {
@@ -40,14 +41,15 @@ std::vector<int> threads_for(std::size_t scenario, std::size_t arch, bool first_
 
 class Parity : public testing::TestWithParam<cpu::KernelRow> {
  protected:
-  void check(const Shape& shape, std::span<const Scenario> scenarios, std::span<const int> thread_counts) {
+  void check(const Shape& shape, std::span<const Scenario> scenarios, std::span<const int> thread_counts,
+             std::int64_t cache_bytes = kUsualCache) {
     const std::vector<ArchSku> archs = archs_here();
     for_each_trial(GetParam(), shape, scenarios, [&](const Trial& trial) {
       for (std::size_t a = 0; a < archs.size(); ++a) {
         for (const int threads : threads_for(trial.scenario, a, trial.first_broadcast, thread_counts)) {
           PlanPreference preference;
           preference.prefer_arch = archs[a];
-          const auto& plan = trial.problem.plan(Stream::cpu(executor_of(threads)), preference);
+          const auto& plan = trial.problem.plan(Stream::cpu(executor_of(threads, cache_bytes)), preference);
           ASSERT_TRUE(trial.arrangement.run(plan)) << to_string(archs[a]) << ", " << threads << " threads";
         }
       }
@@ -66,22 +68,20 @@ TEST_P(Parity, AwkwardSizes) {
 }
 
 TEST_P(Parity, ThreadsOnLongRow) {
-  cpu::row_chunk_bytes = 200 << 10;  // a few pieces
-  check(Shape{100003}, std::span(kScenarios).first(8), kThreads);
-  check(Shape{40003}, std::span(kScenarios).subspan(11, 1), kThreads);  // in place
-  cpu::row_chunk_bytes = cpu::kRowChunkBytes;
+  constexpr std::int64_t kSmallCache = 800 << 10;  // a quarter of it has a few segments
+  check(Shape{100003}, std::span(kScenarios).first(8), kThreads, kSmallCache);
+  check(Shape{40003}, std::span(kScenarios).subspan(11, 1), kThreads, kSmallCache);  // in place
 }
 
 TEST_P(Parity, ThreadsOnMatrix) { check(Shape{199, 229}, kScenarios, kThreads); }
 
 TEST_P(Parity, StreamedStores) {
   constexpr int kTwoThreads[] = {2};
-  cpu::stream_bytes = 0;
-  check(Shape{4099}, kScenarios, kTwoThreads);
-  check(Shape{33, 1031}, kScenarios, kTwoThreads);
-  check(Shape{33, 1024}, std::span(kScenarios).first(1), kTwoThreads);  // columns that begin on cache lines
-  check(Shape{69632}, std::span(kScenarios).first(1), kTwoThreads);     // and pieces of a row
-  cpu::stream_bytes = cpu::kStreamBytes;
+  constexpr std::int64_t kNoCache = 0;
+  check(Shape{4099}, kScenarios, kTwoThreads, kNoCache);
+  check(Shape{33, 1031}, kScenarios, kTwoThreads, kNoCache);
+  check(Shape{33, 1024}, std::span(kScenarios).first(1), kTwoThreads, kNoCache);  // columns begin on cache lines
+  check(Shape{69632}, std::span(kScenarios).first(1), kTwoThreads, kNoCache);     // and so do segments of a row
 }
 
 TEST_P(Parity, HigherRanks) {
@@ -96,7 +96,7 @@ TEST_P(Parity, HigherRanks) {
 TEST_P(Parity, FewLongRowsAndManyShortOnes) {
   check(Shape{3, 15013}, std::span(kScenarios).first(3), kThreads);
   check(Shape{15013, 3}, std::span(kScenarios).first(3), kThreads);
-  check(Shape{3, 8256}, std::span(kScenarios).first(3), kThreads);  // whole groups, but no whole pieces
+  check(Shape{3, 8256}, std::span(kScenarios).first(3), kThreads);  // whole groups, but no whole segments
   constexpr int kMoreThanRows[] = {3};
   check(Shape{2, 40003}, std::span(kScenarios).first(1), kMoreThanRows);
 }

@@ -21,7 +21,7 @@ using binary::Weight;
 using scalar::Compute;
 
 template <class Op, class T, Weight weight>
-struct ForwardKernel {
+struct BinaryKernel {
   using C = Compute<T>;
   using Params = binary::Params<C>;
   using Inputs = std::conditional_t<weight == Weight::Tensor, Types<T, T, T>, Types<T, T>>;
@@ -29,7 +29,7 @@ struct ForwardKernel {
 
   Vec<C> w;
 
-  PLANCK_MATH explicit ForwardKernel(const Params& p) : w(p.weight) {}
+  PLANCK_MATH explicit BinaryKernel(const Params& p) : w(p.weight) {}
   PLANCK_MATH void operator()(const Vec<C>* in, Vec<C>* out) const {
     if constexpr (weight == Weight::Tensor) {
       out[0] = Op::value(in[0], in[1], in[2]);
@@ -41,7 +41,7 @@ struct ForwardKernel {
 
 /// Gradients in Out: the element itself, or C where they are terms of a sum.
 template <class Op, class T, Weight weight, class Out>
-struct BackwardKernel {
+struct BinaryBackwardKernel {
   using C = Compute<T>;
   using Params = binary::Params<C>;
   using Inputs = std::conditional_t<weight == Weight::Tensor, Types<T, T, T, T>, Types<T>>;
@@ -49,7 +49,7 @@ struct BackwardKernel {
 
   Vec<C> w;
 
-  PLANCK_MATH explicit BackwardKernel(const Params& p) : w(p.weight) {}
+  PLANCK_MATH explicit BinaryBackwardKernel(const Params& p) : w(p.weight) {}
   PLANCK_MATH void operator()(const Vec<C>* in, Vec<C>* out) const {
     const Vec<C> dy = in[0];
     if constexpr (weight == Weight::Tensor) {
@@ -70,9 +70,9 @@ constexpr KernelRow row(BinaryKind kind, bool backward, Weight weight, ElementKi
 
 // clang-format off
 #define PLANCK_ROWS(Op, T, weight)                                                                                    \
-  row<ForwardKernel<Op, T, weight>>(BinaryKind::Op, false, weight, element_of<T>, false),                              \
-  row<BackwardKernel<Op, T, weight, T>>(BinaryKind::Op, true, weight, element_of<T>, false),                           \
-  row<BackwardKernel<Op, T, weight, Compute<T>>>(BinaryKind::Op, true, weight, element_of<T>, true)
+  row<BinaryKernel<Op, T, weight>>(BinaryKind::Op, false, weight, element_of<T>, false),                              \
+  row<BinaryBackwardKernel<Op, T, weight, T>>(BinaryKind::Op, true, weight, element_of<T>, false),                    \
+  row<BinaryBackwardKernel<Op, T, weight, Compute<T>>>(BinaryKind::Op, true, weight, element_of<T>, true)
 #define PLANCK_ROWS_OF_TYPE(T)                                                                                        \
   PLANCK_ROWS(Lerp, T, Weight::Scalar), PLANCK_ROWS(Lerp, T, Weight::Tensor),                                          \
   PLANCK_ROWS(AddScaled, T, Weight::Scalar), PLANCK_ROWS(AddScaled, T, Weight::Tensor)

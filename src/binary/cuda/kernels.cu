@@ -57,8 +57,8 @@ struct BinaryBackwardOp : WeightParam<C> {
 
 /// The job without operands, over its index space.
 template <class Op>
-Job<Op> job_of(const BinaryJob& what) {
-  Job<Op> job{{}, *what.loop, {}, {}};
+ElementwiseJob<Op> job_of(const BinaryJob& what) {
+  ElementwiseJob<Op> job{{}, *what.loop, {}, {}};
   job.loop.operands = 0;
   job.kind.fill(what.element);
   job.absent[Op::kTensors] = static_cast<typename Op::Compute>(what.param);

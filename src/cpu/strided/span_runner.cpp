@@ -41,33 +41,33 @@ SpanRunner::SpanRunner(const KernelRow& kernel, const void* params, const core::
     column_stride_[k] = column_dim < 0 ? op.element_bytes : op.stride[column_dim];
     row_stride_[k] = row_dim < 0 ? 0 : op.stride[row_dim];
     if (op.base == nullptr) {
-      access_[k] = Access::Absent;
+      form_[k] = OperandForm::Absent;
       if (k < inputs_) std::memset(scratch(k), 0, kScratch * static_cast<std::size_t>(size_[k]));
     } else if (column_stride_[k] == size_[k]) {
-      access_[k] = Access::Direct;
+      form_[k] = OperandForm::Direct;
     } else if (column_stride_[k] == 0 && k < inputs_) {
-      access_[k] = Access::Repeat;
+      form_[k] = OperandForm::Repeat;
     } else {
-      access_[k] = Access::Pack;
+      form_[k] = OperandForm::Pack;
       // Worth a tile only if the rows lie closer together in memory than the columns do.
       tiled_ |= row_dim >= 0 && std::abs(row_stride_[k]) < std::abs(column_stride_[k]);
     }
     // An output that goes through scratch must stay in the cache.
-    if (k >= inputs_ && access_[k] == Access::Direct) streamed_ |= streamed & 1U << (k - inputs_);
+    if (k >= inputs_ && form_[k] == OperandForm::Direct) streamed_ |= streamed & 1U << (k - inputs_);
   }
-  segments_ =
-      kernel.segments != nullptr && access_[inputs_ - 2] == Access::Repeat && access_[inputs_ - 1] == Access::Repeat;
+  segments_ = kernel.segments != nullptr && form_[inputs_ - 2] == OperandForm::Repeat &&
+              form_[inputs_ - 1] == OperandForm::Repeat;
 }
 
 bool SpanRunner::rows_are_one_span(std::int64_t columns) const noexcept {
   for (int k = 0; k < operands_; ++k) {
-    if (access_[k] == Access::Pack) return false;
-    if (access_[k] == Access::Direct && row_stride_[k] != columns * size_[k]) return false;
+    if (form_[k] == OperandForm::Pack) return false;
+    if (form_[k] == OperandForm::Direct && row_stride_[k] != columns * size_[k]) return false;
   }
   return true;
 }
 
-void SpanRunner::run_as_spans(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+void SpanRunner::run_as_spans(const core::LoopPointers& at, std::int64_t rows, std::int64_t columns) noexcept {
   filled_from_ = {};
   const std::int64_t span_rows = kScratch / columns;
   for (std::int64_t r = 0; r < rows; r += span_rows) {
@@ -75,8 +75,8 @@ void SpanRunner::run_as_spans(const Pointers& at, std::int64_t rows, std::int64_
     void* operands[core::kMaxLoopOperands];
     for (int k = 0; k < operands_; ++k) {
       const std::byte* first = at[k] + r * row_stride_[k];
-      operands[k] = access_[k] == Access::Direct ? const_cast<std::byte*>(first) : scratch(k);
-      if (access_[k] != Access::Repeat) continue;
+      operands[k] = form_[k] == OperandForm::Direct ? const_cast<std::byte*>(first) : scratch(k);
+      if (form_[k] != OperandForm::Repeat) continue;
       for (std::int64_t i = 0; i < count; ++i) {
         repeat_element(size_[k], first + i * row_stride_[k], scratch(k) + i * columns * size_[k], columns);
       }
@@ -85,19 +85,19 @@ void SpanRunner::run_as_spans(const Pointers& at, std::int64_t rows, std::int64_
   }
 }
 
-void SpanRunner::run(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+void SpanRunner::run(const core::LoopPointers& at, std::int64_t rows, std::int64_t columns) noexcept {
   run_segments_ = segments_ && columns >= kSegmentColumns;
   // Many short rows in one call: a call costs as much as some hundred elements do.
   if (!run_segments_ && rows > 1 && columns <= kScratch / 2 && rows_are_one_span(columns)) {
     return run_as_spans(at, rows, columns);
   }
   bool scratch_used = false;
-  for (int k = 0; k < operands_; ++k) scratch_used |= access_[k] != Access::Direct && !read_in_place(k);
+  for (int k = 0; k < operands_; ++k) scratch_used |= form_[k] != OperandForm::Direct && !read_in_place(k);
   // A segment kernel takes all rows at once if none has to be packed.
   const std::int64_t untiled_rows = run_segments_ && !scratch_used ? rows : 1;
   const std::int64_t tile_rows = tiled_ ? kTileRows : untiled_rows;
   const std::int64_t tile_columns = !scratch_used ? columns : tiled_ ? kTileColumns : kScratch;
-  Pointers tile;
+  core::LoopPointers tile;
   for (std::int64_t r = 0; r < rows; r += tile_rows) {
     for (std::int64_t c = 0; c < columns; c += tile_columns) {
       for (int k = 0; k < operands_; ++k) tile[k] = at[k] + r * row_stride_[k] + c * column_stride_[k];
@@ -106,10 +106,10 @@ void SpanRunner::run(const Pointers& at, std::int64_t rows, std::int64_t columns
   }
 }
 
-void SpanRunner::pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+void SpanRunner::pack_inputs(const core::LoopPointers& at, std::int64_t rows, std::int64_t columns) noexcept {
   for (int k = 0; k < inputs_; ++k) {
     if (read_in_place(k)) continue;
-    if (access_[k] == Access::Repeat) {
+    if (form_[k] == OperandForm::Repeat) {
       if (rows == 1 && filled_from_[k] == at[k] && filled_columns_[k] >= columns) continue;
       filled_from_[k] = rows == 1 ? at[k] : nullptr;  // a tile holds other values in its other rows
       filled_columns_[k] = columns;
@@ -118,22 +118,22 @@ void SpanRunner::pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t
         continue;
       }
     }
-    if (access_[k] == Access::Pack || access_[k] == Access::Repeat) {
+    if (form_[k] == OperandForm::Pack || form_[k] == OperandForm::Repeat) {
       copy_rectangle(size_[k], at[k], row_stride_[k], column_stride_[k], scratch(k), columns * size_[k], size_[k], rows,
                      columns);
     }
   }
 }
 
-void SpanRunner::run_tile(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept {
+void SpanRunner::run_tile(const core::LoopPointers& at, std::int64_t rows, std::int64_t columns) noexcept {
   pack_inputs(at, rows, columns);
   void* operands[core::kMaxLoopOperands];
   std::int64_t row_strides[core::kMaxLoopOperands];
   for (int k = 0; k < operands_; ++k) {
-    const Access access = read_in_place(k) ? Access::Direct : access_[k];
-    const std::int64_t scratch_stride = access == Access::Absent ? 0 : columns * size_[k];
-    operands[k] = access == Access::Direct ? at[k] : scratch(k);
-    row_strides[k] = access == Access::Direct ? row_stride_[k] : scratch_stride;
+    const OperandForm form = read_in_place(k) ? OperandForm::Direct : form_[k];
+    const std::int64_t scratch_stride = form == OperandForm::Absent ? 0 : columns * size_[k];
+    operands[k] = form == OperandForm::Direct ? at[k] : scratch(k);
+    row_strides[k] = form == OperandForm::Direct ? row_stride_[k] : scratch_stride;
   }
   if (run_segments_) {
     kernel_.segments(params_, operands, row_strides, rows, columns, streamed_);
@@ -144,7 +144,7 @@ void SpanRunner::run_tile(const Pointers& at, std::int64_t rows, std::int64_t co
     }
   }
   for (int k = inputs_; k < operands_; ++k) {
-    if (access_[k] == Access::Pack) {
+    if (form_[k] == OperandForm::Pack) {
       copy_rectangle(size_[k], scratch(k), columns * size_[k], size_[k], at[k], row_stride_[k], column_stride_[k], rows,
                      columns);
     }

@@ -27,19 +27,17 @@ class SpanRunner {
   SpanRunner(const KernelRow& kernel, const void* params, const core::StridedLoop& loop, int inputs, int outputs,
              int column_dim, int row_dim, unsigned streamed) noexcept;
 
-  using Pointers = std::array<std::byte*, core::kMaxLoopOperands>;
-
   /// Applies the kernel to rows × columns elements whose first ones `at` points to.
-  void run(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
+  void run(const core::LoopPointers& at, std::int64_t rows, std::int64_t columns) noexcept;
 
  private:
-  enum class Access : std::uint8_t { Direct, Repeat, Pack, Absent };
+  enum class OperandForm : std::uint8_t { Direct, Repeat, Pack, Absent };
 
   /// Whether the rows lie one behind the other for every operand that is there and not repeated along them.
   bool rows_are_one_span(std::int64_t columns) const noexcept;
-  void run_as_spans(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
-  void pack_inputs(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
-  void run_tile(const Pointers& at, std::int64_t rows, std::int64_t columns) noexcept;
+  void run_as_spans(const core::LoopPointers& at, std::int64_t rows, std::int64_t columns) noexcept;
+  void pack_inputs(const core::LoopPointers& at, std::int64_t rows, std::int64_t columns) noexcept;
+  void run_tile(const core::LoopPointers& at, std::int64_t rows, std::int64_t columns) noexcept;
   std::byte* scratch(int operand) noexcept { return scratch_[operand].data(); }
   /// Scale or zero point of a segment kernel, which reads them where they are.
   bool read_in_place(int operand) const noexcept {
@@ -54,7 +52,7 @@ class SpanRunner {
   bool segments_ = false;      ///< scale and zero point are broadcast along a row
   bool run_segments_ = false;  ///< and this run's rows are long enough to make use of it
   bool tiled_ = false;
-  std::array<Access, core::kMaxLoopOperands> access_;
+  std::array<OperandForm, core::kMaxLoopOperands> form_;
   std::array<std::int64_t, core::kMaxLoopOperands> size_;
   std::array<std::int64_t, core::kMaxLoopOperands> column_stride_;
   std::array<std::int64_t, core::kMaxLoopOperands> row_stride_;

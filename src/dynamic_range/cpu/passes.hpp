@@ -92,78 +92,113 @@ class CodeSummer {
   std::int32_t sum_[kRangeColumns];
 };
 
-/// Shows every element of the loop's last operand to gatherers, one per piece, which merge into the operands before
-/// it: those are broadcast along a segment.
-template <class MakeGatherer>
-void gather(const Stream& stream, core::StridedLoop& loop, const MakeGatherer& make_gatherer) noexcept {
-  using Gatherer = decltype(make_gatherer());
+/// Shows every element of the loop's last operand to gatherers, one per task, which merge into the operands before it:
+/// those are broadcast along a segment.
+template <class Gatherer>
+class GatherLoop {
+ public:
   using Element = typename Gatherer::Element;
-  if (loop.count() == 0) return;
-  core::collapse(loop);
-  const int inner = loop.rank - 1;
-  const int source = Gatherer::kTargets;
-  const std::int64_t columns = inner < 0 ? 1 : loop.extent[inner];
-  const std::int64_t step = inner < 0 ? 0 : loop.operand[source].stride[inner];
-  const std::int64_t target_step = inner < 0 ? 0 : loop.operand[0].stride[inner];
-  const bool rows = target_step == 0;  // a run along the inner dimension belongs to one segment
-  const bool packed = columns > 1 && step != sizeof(Element);
-  // Columns take several rows at a time where these belong to the same segments.
-  const bool several = !rows && !packed && inner > 0 && loop.operand[0].stride[inner - 1] == 0;
-  const std::int64_t in_place_width = rows ? 16 * kRowScratch : kRangeColumns;
-  const std::int64_t width = packed ? kRowScratch : in_place_width;
-  const std::int64_t chunks = ceil_div(columns, width);
-  std::int64_t outer = 1;
-  for (int d = 0; d < inner; ++d) outer *= loop.extent[d];
 
-  const auto body = [&](std::int64_t begin, std::int64_t end) noexcept {
-    Gatherer gatherer = make_gatherer();
+  /// The loop has elements, and is collapsed.
+  explicit GatherLoop(const core::StridedLoop& loop)
+      : loop_(loop),
+        inner_(loop.rank - 1),
+        columns_(inner_ < 0 ? 1 : loop.extent[inner_]),
+        step_(stride(kSource)),
+        rows_(stride(0) == 0),
+        packed_(columns_ > 1 && step_ != sizeof(Element)),
+        several_(!rows_ && !packed_ && inner_ > 0 && loop.operand[0].stride[inner_ - 1] == 0) {
+    const std::int64_t in_place_width = rows_ ? 16 * kRowScratch : kRangeColumns;
+    width_ = packed_ ? kRowScratch : in_place_width;
+    chunks_ = ceil_div(columns_, width_);
+    for (int d = 0; d < inner_; ++d) outer_ *= loop.extent[d];
+  }
+
+  template <class MakeGatherer>
+  void run(const Stream& stream, const MakeGatherer& make_gatherer) const noexcept {
+    const std::int64_t unit_bytes = std::min(width_, columns_) * static_cast<std::int64_t>(sizeof(Element));
+    for_each_range(stream, outer_ * chunks_, unit_bytes, [&](std::int64_t begin, std::int64_t end) noexcept {
+      Gatherer gatherer = make_gatherer();
+      run_units(gatherer, begin, end);
+    });
+  }
+
+ private:
+  static constexpr int kTargets = Gatherer::kTargets;
+  static constexpr int kSource = kTargets;
+  using GatherPlaces = std::array<std::byte*, kTargets + 1>;
+
+  std::int64_t stride(int operand) const { return inner_ < 0 ? 0 : loop_.operand[operand].stride[inner_]; }
+
+  /// Neighbouring units share segments: runs of a row one after the other, rows of a column block likewise.
+  void run_units(Gatherer& gatherer, std::int64_t begin, std::int64_t end) const noexcept {
     Element scratch[kRowScratch];
-    std::array<std::byte*, Gatherer::kTargets> current{};
+    GatherPlaces current{};
     std::int64_t current_width = 0;
-    const auto merge = [&] {
-      for (std::int64_t i = 0; current[0] != nullptr && i < current_width; ++i) {
-        std::array<std::byte*, Gatherer::kTargets> targets;
-        for (int k = 0; k < Gatherer::kTargets; ++k) {
-          targets[k] = current[k] + i * (inner < 0 ? 0 : loop.operand[k].stride[inner]);
-        }
-        gatherer.merge(targets.data(), i);
-      }
-    };
     std::int64_t taken = 1;
     for (std::int64_t unit = begin; unit < end; unit += taken) {
-      // Neighbouring units share segments: runs of a row one after the other, rows of a column block likewise.
-      const std::int64_t chunk = rows ? unit % chunks : unit / outer;
-      std::int64_t rest = rows ? unit / chunks : unit % outer;
-      taken = several ? std::min({kRowsAtOnce, end - unit, loop.extent[inner - 1] - rest % loop.extent[inner - 1]}) : 1;
-      std::array<std::byte*, Gatherer::kTargets + 1> at;
-      for (int k = 0; k <= source; ++k) {
-        at[k] = loop.operand[k].base + (inner < 0 ? 0 : chunk * width * loop.operand[k].stride[inner]);
+      const std::int64_t chunk = rows_ ? unit % chunks_ : unit / outer_;
+      const std::int64_t index = rows_ ? unit / chunks_ : unit % outer_;
+      if (several_) {
+        taken = std::min({kRowsAtOnce, end - unit, loop_.extent[inner_ - 1] - index % loop_.extent[inner_ - 1]});
       }
-      for (int d = inner - 1; d >= 0; --d) {
-        for (int k = 0; k <= source; ++k) at[k] += rest % loop.extent[d] * loop.operand[k].stride[d];
-        rest /= loop.extent[d];
-      }
-      const std::int64_t n = std::min(width, columns - chunk * width);
+      const GatherPlaces at = places_of(chunk, index);
+      const std::int64_t n = std::min(width_, columns_ - chunk * width_);
       if (at[0] != current[0]) {
-        merge();
-        std::copy_n(at.begin(), Gatherer::kTargets, current.begin());
-        current_width = rows ? 1 : n;
+        merge(gatherer, current, current_width);
+        current = at;
+        current_width = rows_ ? 1 : n;
         gatherer.reset(current_width);
       }
-      const auto* x = reinterpret_cast<const Element*>(at[source]);
-      if (packed) {
-        copy_strided<Element>(reinterpret_cast<std::byte*>(scratch), sizeof(Element), at[source], step, n);
+      const auto* x = reinterpret_cast<const Element*>(at[kSource]);
+      if (packed_) {
+        copy_strided<Element>(reinterpret_cast<std::byte*>(scratch), sizeof(Element), at[kSource], step_, n);
         x = scratch;
       }
-      if (rows) {
+      if (rows_) {
         gatherer.add_row(x, n);
       } else {
-        gatherer.add_columns(x, n, {taken, several ? loop.operand[source].stride[inner - 1] : 0, false});
+        gatherer.add_columns(x, n, {taken, several_ ? loop_.operand[kSource].stride[inner_ - 1] : 0, false});
       }
     }
-    merge();
-  };
-  for_each_range(stream, outer * chunks, std::min(width, columns) * static_cast<std::int64_t>(sizeof(Element)), body);
+    merge(gatherer, current, current_width);
+  }
+
+  GatherPlaces places_of(std::int64_t chunk, std::int64_t index) const {
+    GatherPlaces at;
+    for (int k = 0; k <= kSource; ++k) at[k] = loop_.operand[k].base + chunk * width_ * stride(k);
+    for (int d = inner_ - 1; d >= 0; --d) {
+      for (int k = 0; k <= kSource; ++k) at[k] += index % loop_.extent[d] * loop_.operand[k].stride[d];
+      index /= loop_.extent[d];
+    }
+    return at;
+  }
+
+  void merge(const Gatherer& gatherer, const GatherPlaces& at, std::int64_t width) const {
+    for (std::int64_t i = 0; at[0] != nullptr && i < width; ++i) {
+      std::array<std::byte*, kTargets> targets;
+      for (int k = 0; k < kTargets; ++k) targets[k] = at[k] + i * stride(k);
+      gatherer.merge(targets.data(), i);
+    }
+  }
+
+  const core::StridedLoop& loop_;
+  int inner_;
+  std::int64_t columns_;
+  std::int64_t step_;
+  bool rows_;     ///< a run along the inner dimension belongs to one segment
+  bool packed_;   ///< elements lie apart, and are put together first
+  bool several_;  ///< columns take several rows at a time, as these belong to the same segments
+  std::int64_t width_;
+  std::int64_t chunks_;
+  std::int64_t outer_ = 1;
+};
+
+template <class MakeGatherer>
+void gather(const Stream& stream, core::StridedLoop& loop, const MakeGatherer& make_gatherer) noexcept {
+  if (loop.count() == 0) return;
+  core::collapse(loop);
+  GatherLoop<decltype(make_gatherer())>(loop).run(stream, make_gatherer);
 }
 
 template <class T, class S>

@@ -128,7 +128,7 @@ void run_rows(const Stream& stream, const DynamicKernels& kernels, const Dynamic
   std::int64_t count = 1;
   for (int d = 0; d < last; ++d) count *= loop.extent[d];
   // Codes that are summed are read again at once.
-  const bool streaming = job.row_sum == nullptr && worth_streaming(loop, 1, kOperands - 1);
+  const bool streaming = job.row_sum == nullptr && worth_streaming(stream, loop, 1, kOperands - 1);
   const auto body = [&](std::int64_t begin, std::int64_t end) noexcept {
     for_each_run(loop, begin, end, [&](std::array<std::byte*, kOperands> at, std::int64_t run_count) {
       if (contiguous) {

@@ -10,7 +10,7 @@ namespace {
 /// Calls body(x, n, to) for every row_lanes-th of the rows begin, …, end - 1 of a column, several loads at a time. x is
 /// the nth that this thread sees of a run of rows, and its code belongs to `to`.
 template <class C, class Body>
-__device__ __forceinline__ void visit_column(const ColumnsJob<C>& job, const Places& place, std::int64_t begin,
+__device__ __forceinline__ void visit_column(const ColumnsJob<C>& job, const SegmentPlaces& place, std::int64_t begin,
                                              std::int64_t end, int row_lane, int row_lanes, const Body& body) {
   constexpr int kAtOnce = 4;
   const int last = job.loop.rank - 1;
@@ -19,7 +19,7 @@ __device__ __forceinline__ void visit_column(const ColumnsJob<C>& job, const Pla
     const std::int64_t run = begin / job.run;
     const std::int64_t first = begin - run * job.run;
     const std::int64_t count = job.run - first < end - begin ? job.run - first : end - begin;
-    Places at = place;
+    SegmentPlaces at = place;
     at.move(job.loop, job.kept, last, run);
     at.step(job.loop, last, first + row_lane);
     with_float_kind<C>(job.element, [&]<class T>(T) {
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kColumnThreads, kResident<C> / kColumnThreads)
     const bool first = present && row_lane == 0 && piece == 0;
     const std::int64_t begin = piece * job.rows;
     const std::int64_t end = begin + job.rows < job.length ? begin + job.rows : job.length;
-    Places place{job.loop.operand[kInput].base, job.loop.operand[kOutput].base};
+    SegmentPlaces place{job.loop.operand[kInput].base, job.loop.operand[kOutput].base};
     if (present) place.move(job.loop, 0, job.kept, segment);
 
     Range<C> range;

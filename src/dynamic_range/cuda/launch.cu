@@ -77,8 +77,9 @@ struct Planner {
     // A last dimension within the segment, if only of one element.
     if (kept == loop.rank) loop.append_unit_dim();
     const std::int64_t along = loop.extent[loop.rank - 1];
-    const Job<C> job{loop, kept,  Step::All, what.element, what.scale_element, what.rule, segments, length, along, 1,
-                     0,    false, 0,         nullptr};
+    const SegmentsJob<C> job{loop,      kept,     Step::All, what.element, what.scale_element,
+                             what.rule, segments, length,    along,        1,
+                             0,         false,    0,         nullptr};
     return columns ? launch_columns({job, 0, 0, 0}) : launch_rows({job, 0, 0, 0, false, 0});
   }
 
@@ -121,7 +122,7 @@ struct Planner {
   }
 
   /// As many pieces as the workspace has room for.
-  void use_pieces(Job<C>& job, std::int64_t wanted) const {
+  void use_pieces(SegmentsJob<C>& job, std::int64_t wanted) const {
     const auto room = core::values_in<Range<C>>(run.workspace);
     job.partials = room.data();
     job.pieces = std::clamp<std::int64_t>(std::ssize(room) / job.segments, 1, std::max<std::int64_t>(wanted, 1));

@@ -20,8 +20,8 @@ struct RowLanes {
   /// Shows the elements of a piece of the segment at `place`, with the places of their codes: on_vector(v, to) for
   /// whole vectors, on_element(x, to) for others.
   template <class OnVector, class OnElement>
-  __device__ __forceinline__ void visit(const Places& place, int piece, bool from_slots, const OnVector& on_vector,
-                                        const OnElement& on_element) const {
+  __device__ __forceinline__ void visit(const SegmentPlaces& place, int piece, bool from_slots,
+                                        const OnVector& on_vector, const OnElement& on_element) const {
     const std::int64_t begin = piece * job.items;
     if constexpr (kRuns == Runs::One) {
       // So many chunks that they need 64 bits, of 64 bytes or more, are not in any memory.
@@ -35,7 +35,7 @@ struct RowLanes {
 #pragma unroll 1
       for (std::int64_t item = begin + warp; item < end; item += warps) {
         const std::int64_t run = item / job.chunks;
-        Places at = place;
+        SegmentPlaces at = place;
         at.move(job.loop, job.kept, job.loop.rank - 1, run);
         if (job.vectors) {
           visit_vectors(at, item - run * job.chunks, from_slots, on_vector, on_element);
@@ -48,7 +48,7 @@ struct RowLanes {
 
  private:
   template <class OnVector, class OnElement>
-  __device__ __forceinline__ void visit_vectors(const Places& at, std::int64_t chunk, bool from_slots,
+  __device__ __forceinline__ void visit_vectors(const SegmentPlaces& at, std::int64_t chunk, bool from_slots,
                                                 const OnVector& on_vector, const OnElement& on_element) const {
     const std::int64_t stride = job.loop.operand[kOutput].stride[job.loop.rank - 1];
     const int count = kVectorBytes >> job.shift;
@@ -88,7 +88,8 @@ struct RowLanes {
   }
 
   template <class OnElement>
-  __device__ __forceinline__ void visit_elements(Places at, std::int64_t chunk, const OnElement& on_element) const {
+  __device__ __forceinline__ void visit_elements(SegmentPlaces at, std::int64_t chunk,
+                                                 const OnElement& on_element) const {
     const std::int64_t first = chunk * (kElements * width) + lane;
     at.step(job.loop, job.loop.rank - 1, first);
 #pragma unroll 1
@@ -118,7 +119,7 @@ __global__ void __launch_bounds__(Threads, kResident<C, kRuns> / Threads) dynami
     const auto piece = static_cast<int>(index - segment * job.pieces);
     const bool present = segment < job.segments;
     const bool first = present && in_segment == 0 && piece == 0;
-    Places place{job.loop.operand[kInput].base, job.loop.operand[kOutput].base};
+    SegmentPlaces place{job.loop.operand[kInput].base, job.loop.operand[kOutput].base};
     if (present) place.move(job.loop, 0, job.kept, segment);
 
     Range<C> range;

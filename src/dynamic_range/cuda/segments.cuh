@@ -44,7 +44,7 @@ enum class Step { All, Ranges, Quantize };
 
 /// What both kernels are told. The loop has the kept dimensions first, then the segment's own, nearest neighbours last.
 template <class C>
-struct Job {
+struct SegmentsJob {
   StridedLoop loop;
   int kept;
   Step step;
@@ -62,7 +62,7 @@ struct Job {
 };
 
 template <class C>
-struct RowsJob : Job<C> {
+struct RowsJob : SegmentsJob<C> {
   std::int64_t chunks;  ///< of a run, each for one warp or less
   std::int64_t items;   ///< chunks in a piece
   std::int64_t all_items;
@@ -71,14 +71,14 @@ struct RowsJob : Job<C> {
 };
 
 template <class C>
-struct ColumnsJob : Job<C> {
+struct ColumnsJob : SegmentsJob<C> {
   std::int64_t columns;  ///< segments side by side
   std::int64_t tiles;    ///< of `lanes` columns
   std::int64_t rows;     ///< elements of a segment in a piece
 };
 
 /// Input and output at one place, or a chunk's way through them.
-struct Places {
+struct SegmentPlaces {
   std::byte* input;
   std::byte* output;
 
@@ -100,7 +100,7 @@ struct Places {
 
 /// Where an operand with one element for each segment has that of a segment.
 template <class C>
-__device__ __forceinline__ std::byte* of_segment(const Job<C>& job, int operand, std::int64_t segment) {
+__device__ __forceinline__ std::byte* of_segment(const SegmentsJob<C>& job, int operand, std::int64_t segment) {
   const core::LoopOperand& what = job.loop.operand[operand];
   std::byte* at = what.base;
 #pragma unroll 1
@@ -185,7 +185,7 @@ struct PackedCodes {
 
 /// The parameters of a segment's range, written by those who are asked to.
 template <class C>
-__device__ __forceinline__ scalar::DynamicQParams<C> qparams_of(const Job<C>& job, const Range<C>& range,
+__device__ __forceinline__ scalar::DynamicQParams<C> qparams_of(const SegmentsJob<C>& job, const Range<C>& range,
                                                                 std::int64_t segment, bool write) {
   scalar::DynamicQParams<C> qparams;
   with_float_kind<C>(job.scale_element, [&]<class S>(S) { qparams = scalar::dynamic_qparams<S>(range, job.rule); });
@@ -200,7 +200,7 @@ __device__ __forceinline__ scalar::DynamicQParams<C> qparams_of(const Job<C>& jo
 
 /// A segment's sum of codes: from one block, or from those of all its pieces.
 template <class C>
-__device__ __forceinline__ void write_sum(const Job<C>& job, std::int64_t segment, int sum) {
+__device__ __forceinline__ void write_sum(const SegmentsJob<C>& job, std::int64_t segment, int sum) {
   auto* const to = reinterpret_cast<std::int32_t*>(of_segment(job, kRowSum, segment));
   if (job.step == Step::Quantize) {
     atomicAdd(to, sum);

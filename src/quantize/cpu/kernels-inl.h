@@ -114,15 +114,15 @@ struct Kernel : Source, Results<formula> {
 
 /// Inputs x, dy.
 template <Formula formula, class T, class Source>
-struct BackwardKernel : Source {
+struct QuantizeBackwardKernel : Source {
   using typename Source::C;
   using V = Vec<C>;
   using Inputs = typename Source::template Inputs<T, T>;
   using Outputs = Types<T>;
 
-  using SegmentKernel = BackwardKernel<formula, T, typename Source::Segment>;
+  using SegmentKernel = QuantizeBackwardKernel<formula, T, typename Source::Segment>;
 
-  PLANCK_MATH explicit BackwardKernel(const typename Source::Params& p) : Source(p) {}
+  PLANCK_MATH explicit QuantizeBackwardKernel(const typename Source::Params& p) : Source(p) {}
   PLANCK_MATH void operator()(const V* in, V* out) const {
     const auto& q = this->at(in + 2);
     if constexpr (formula == Formula::QuantizeBackward) {
@@ -197,7 +197,7 @@ constexpr KernelRow row_with(std::optional<ElementKind> codes = {}) {
 }
 template <Formula formula, class T, class Source>
 constexpr KernelRow backward_row() {
-  return row<T, BackwardKernel<formula, T, Source>>(formula);
+  return row<T, QuantizeBackwardKernel<formula, T, Source>>(formula);
 }
 
 template <class T, class Source>

@@ -97,17 +97,17 @@ struct LearnableOp : QuantizeParams<C> {
 
 /// The job of an operation, with the same operands.
 template <class Op>
-Job<Op> job_of(const QuantizeJob& what) {
+ElementwiseJob<Op> job_of(const QuantizeJob& what) {
   using C = typename Op::Compute;
-  Job<Op> job{{{static_cast<C>(what.q_min), static_cast<C>(what.q_max), what.form == ScaleForm::Reciprocal}},
-              *what.loop,
-              {},
-              {}};
+  ElementwiseJob<Op> job{{{static_cast<C>(what.q_min), static_cast<C>(what.q_max), what.form == ScaleForm::Reciprocal}},
+                         *what.loop,
+                         {},
+                         {}};
   job.kind.fill(what.element);
   if (what.formula == Formula::Dequantize) job.kind[0] = what.codes;
   job.kind[Op::kTensors] = what.scale_element;
   job.kind[Op::kTensors + 1] = ElementKind::S32;
-  if (what.formula == Formula::Quantize) job.kind[Job<Op>::kInputs] = what.codes;
+  if (what.formula == Formula::Quantize) job.kind[ElementwiseJob<Op>::kInputs] = what.codes;
   job.absent[Op::kTensors] = static_cast<C>(what.scale);
   job.absent[Op::kTensors + 1] = static_cast<C>(std::clamp(what.zero_point, -kMaxZeroPoint, kMaxZeroPoint));
   return job;
@@ -121,11 +121,11 @@ Status run_formula(const Run& run, const QuantizeJob& what) noexcept {
 template <class C>
 Status run_learnable(const Run& run, const QuantizeJob& what) noexcept {
   using Op = LearnableOp<C>;
-  Job<Op> job = job_of<Op>(what);
-  job.loop.operands = Job<Op>::kInputs + 1;  // as far as dx
+  ElementwiseJob<Op> job = job_of<Op>(what);
+  job.loop.operands = ElementwiseJob<Op>::kInputs + 1;  // as far as dx
   job.loop.add_absent(what.element);
   job.loop.add_absent(what.element);
-  return run_sums(run, job, what.sums, &what.loop->operand[Job<Op>::kInputs + 1]);
+  return run_sums(run, job, what.sums, &what.loop->operand[ElementwiseJob<Op>::kInputs + 1]);
 }
 
 template <class C>

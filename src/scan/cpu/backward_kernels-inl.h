@@ -34,9 +34,9 @@ struct ExtremumGradientOf {
 
 /// A scan of T from the axis' start on, whose values stay f64.
 template <class ScanOf, class T>
-constexpr const LaneScanKernel* kFeed = &kKernel<ScanOf, double, std::tuple<T>, std::tuple<double>>;
+constexpr const ScanKernel* kFeed = &kKernel<ScanOf, double, std::tuple<T>, std::tuple<double>>;
 template <class GradientOf, class FeedOf, class In, class T>
-constexpr LaneScanKernel kFedKernel = Lanes<GradientOf, double, In, std::tuple<T>>::kernel(
+constexpr ScanKernel kFedKernel = ScanKernelOf<GradientOf, double, In, std::tuple<T>>::kernel(
     kFeed<FeedOf, T>, !std::is_same_v<FeedOf, ProductBeforeScanOf>);
 
 /// With one tie rule: from x, and from either kind of indices.
@@ -56,7 +56,7 @@ constexpr std::array<KernelRow, 3> extremum_gradient_rows() {
 
 /// From the saved y, or from y found again where 16-bit storage lost it.
 template <class T>
-constexpr const LaneScanKernel* log_cumsum_exp_kernel() {
+constexpr const ScanKernel* log_cumsum_exp_kernel() {
   if constexpr (sizeof(T) == 2) {
     return &kFedKernel<LogCumsumExpGradientOf, LogCumsumExpScanOf, std::tuple<T, T, double>, T>;
   } else {
@@ -68,7 +68,7 @@ template <class T>
 constexpr auto backward_rows() {
   constexpr ElementKind kElement = element_of<T>;
   using K = ScanKind;
-  constexpr const LaneScanKernel* kRecurrence =
+  constexpr const ScanKernel* kRecurrence =
       &kKernel<LinearRecurrenceGradientOf, double, std::tuple<T, T, T>, std::tuple<T, T, T>>;
   return join(
       std::array{

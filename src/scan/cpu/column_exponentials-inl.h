@@ -2,11 +2,11 @@
 // exponentials, then the sums, then all results. An exponential or logarithm is a chain of thirty operations that each
 // wait for the one before; side by side in a short loop they keep the processor busy, in the midst of everything else a
 // step does they do not. Re-included once per target.
-#if defined(PLANCK_SCAN_EXPONENTIAL_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef PLANCK_SCAN_EXPONENTIAL_BLOCK_INL_H_
-#undef PLANCK_SCAN_EXPONENTIAL_BLOCK_INL_H_
+#if defined(PLANCK_SCAN_COLUMN_EXPONENTIALS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_SCAN_COLUMN_EXPONENTIALS_INL_H_
+#undef PLANCK_SCAN_COLUMN_EXPONENTIALS_INL_H_
 #else
-#define PLANCK_SCAN_EXPONENTIAL_BLOCK_INL_H_
+#define PLANCK_SCAN_COLUMN_EXPONENTIALS_INL_H_
 #endif
 
 #include <hwy/highway.h>
@@ -16,27 +16,27 @@
 
 #include "numerics/canonical_order.hpp"
 #include "scan/cpu/column_kernel-inl.h"
-#include "scan/cpu/columns.hpp"
+#include "scan/cpu/kernel.hpp"
 #include "scan/cpu/scans-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::cpu::HWY_NAMESPACE {
 
-/// As Block.
+/// As ColumnBlock.
 template <class Lanes, class Scan, class In, class Out>
-class ExponentialBlock : public Block<Lanes, Scan, In, Out> {
+class ColumnExponentials : public ColumnBlock<Lanes, Scan, In, Out> {
  public:
   using V = typename Lanes::V;
   using State = typename Scan::State;
 
-  static void run(const LaneSteps& s, std::int64_t i) {
+  static void run(const ColumnSteps& s, std::int64_t i) {
     if (s.steps <= 0) return;
-    const bool joins = s.writes && s.before != nullptr;
+    const bool joins = s.writes && s.prefix != nullptr;
     State own[kRegisters];
-    State before[kRegisters];
-    // Where there is nothing yet, whatever stands there is read, but not used.
+    State prefix[kRegisters];
+    // Where there is nothing yet, what is there is read, but not used.
     Base::get(s.own, i, s.part_stride, own);
-    Base::get(joins ? s.before : s.own, i, s.part_stride, before);
+    Base::get(joins ? s.prefix : s.own, i, s.part_stride, prefix);
     V in[kSteps][kRegisters][kInputs];
     Exponents e;
     for (std::int64_t step = 0; step < s.steps; ++step) {
@@ -46,15 +46,15 @@ class ExponentialBlock : public Block<Lanes, Scan, In, Out> {
         for (int k = 0; k < kInputs; ++k) in[step][r][k] = x[k][r];
       }
     }
-    State prefix[kSteps][kRegisters];
-    if (kGradient || !add_up_at_rest(s, joins, in, own, before, prefix, e)) {
-      find_exponents(s, joins, in, own, before, e);
+    State inclusive[kSteps][kRegisters];
+    if (kGradient || !add_up_at_rest(s, joins, in, own, prefix, inclusive, e)) {
+      find_exponents(s, joins, in, own, prefix, e);
       take_exponentials(e.own, s.steps);
       if constexpr (kGradient) {
         if (joins) take_exponentials(e.joint, s.steps);
         if (s.writes) take_exponentials(e.gradient, s.steps);
       }
-      add_up(s, joins, in, e, own, before, prefix);
+      add_up(s, joins, in, e, own, prefix, inclusive);
     }
     Base::put(own, i, s.part_stride, s.own);
     if (!s.writes) return;
@@ -62,9 +62,9 @@ class ExponentialBlock : public Block<Lanes, Scan, In, Out> {
       V y[1][kRegisters];
       for (int r = 0; r < kRegisters; ++r) {
         if constexpr (kGradient) {
-          y[0][r] = Scan::gradient(in[step][r], e.gradient[step][r], prefix[step][r]);
+          y[0][r] = Scan::gradient(in[step][r], e.gradient[step][r], inclusive[step][r]);
         } else {
-          y[0][r] = Scan::project(prefix[step][r]);
+          y[0][r] = Scan::project(inclusive[step][r]);
         }
       }
       Base::template store<0>(s, step, i, y);
@@ -72,7 +72,7 @@ class ExponentialBlock : public Block<Lanes, Scan, In, Out> {
   }
 
  private:
-  using Base = Block<Lanes, Scan, In, Out>;
+  using Base = ColumnBlock<Lanes, Scan, In, Out>;
   static constexpr int kRegisters = Lanes::kRegisters;
   static constexpr int kInputs = std::tuple_size_v<In>;
   static constexpr bool kGradient = ScanTraits<Scan, V>::kGradient;
@@ -88,8 +88,8 @@ class ExponentialBlock : public Block<Lanes, Scan, In, Out> {
     OfEach gradient;
   };
 
-  static PLANCK_MATH void find_exponents(const LaneSteps& s, bool joins, const V (*in)[kRegisters][kInputs],
-                                         const State* own, const State* before, Exponents& e) {
+  static PLANCK_MATH void find_exponents(const ColumnSteps& s, bool joins, const V (*in)[kRegisters][kInputs],
+                                         const State* own, const State* prefix, Exponents& e) {
     V reference[kRegisters];
     for (int r = 0; r < kRegisters; ++r) reference[r] = own[r].part[0];
     for (std::int64_t step = 0; step < s.steps; ++step) {
@@ -103,7 +103,7 @@ class ExponentialBlock : public Block<Lanes, Scan, In, Out> {
           reference[r] = Scan::reference(reference[r], next);
         }
         if constexpr (kGradient) {
-          if (joins) e.joint[step][r] = Scan::exponent(before[r].part[0], reference[r]);
+          if (joins) e.joint[step][r] = Scan::exponent(prefix[r].part[0], reference[r]);
           if (s.writes) e.gradient[step][r] = Scan::gradient_exponent(in[step][r]);
         }
       }
@@ -116,10 +116,11 @@ class ExponentialBlock : public Block<Lanes, Scan, In, Out> {
     }
   }
 
-  /// The usual case: no element of the block moves its lane's reference. Then taking one in adds its exponential, and
+  /// The usual case: no element of the block moves its column's reference. Then taking one in adds its exponential, and
   /// nothing else. False, and only `e` is touched, if one does.
-  static PLANCK_MATH bool add_up_at_rest(const LaneSteps& s, bool joins, const V (*in)[kRegisters][kInputs], State* own,
-                                         const State* before, State (*prefix)[kRegisters], Exponents& e) {
+  static PLANCK_MATH bool add_up_at_rest(const ColumnSteps& s, bool joins, const V (*in)[kRegisters][kInputs],
+                                         State* own, const State* prefix, State (*inclusive)[kRegisters],
+                                         Exponents& e) {
     if constexpr (!kGradient) {
       V reference[kRegisters];
       for (int r = 0; r < kRegisters; ++r) reference[r] = s.first ? in[0][r][0] : own[r].part[0];
@@ -135,18 +136,18 @@ class ExponentialBlock : public Block<Lanes, Scan, In, Out> {
       // Exponents of the block's first element, and of joining the prefix before: the first has none of its own.
       for (int r = 0; r < kRegisters; ++r) {
         if (s.first) e.own[0][r] = V(0);
-        if (joins) e.joint[0][r] = Scan::exponent(before[r].part[0], reference[r]);
+        if (joins) e.joint[0][r] = Scan::exponent(prefix[r].part[0], reference[r]);
       }
       take_exponentials(e.own, s.steps);
       if (joins) take_exponentials(e.joint, 1);
       for (int r = 0; r < kRegisters; ++r) {
         V sum = s.first ? V(0) : own[r].part[1];
         typename Scan::Bridge between{reference[r], V(0), V(1)};
-        if (joins) between = Scan::bridge(before[r], reference[r], e.joint[0][r]);
+        if (joins) between = Scan::bridge(prefix[r], reference[r], e.joint[0][r]);
         for (std::int64_t step = 0; step < s.steps; ++step) {
           sum = sum + e.own[step][r];
           const State here = {{reference[r], sum}};
-          prefix[step][r] = joins ? Scan::join(between, here) : here;
+          inclusive[step][r] = joins ? Scan::join(between, here) : here;
         }
         own[r] = {{reference[r], sum}};
       }
@@ -156,8 +157,8 @@ class ExponentialBlock : public Block<Lanes, Scan, In, Out> {
   }
 
   /// The states of everything up to each step.
-  static PLANCK_MATH void add_up(const LaneSteps& s, bool joins, const V (*in)[kRegisters][kInputs], const Exponents& e,
-                                 State* own, const State* before, State (*prefix)[kRegisters]) {
+  static PLANCK_MATH void add_up(const ColumnSteps& s, bool joins, const V (*in)[kRegisters][kInputs],
+                                 const Exponents& e, State* own, const State* prefix, State (*inclusive)[kRegisters]) {
     [[maybe_unused]] Shared<Scan> shared[kRegisters];
     if constexpr (!kGradient) {
       const V none(std::numeric_limits<double>::quiet_NaN());
@@ -168,17 +169,17 @@ class ExponentialBlock : public Block<Lanes, Scan, In, Out> {
         const State fresh = Scan::lift(in[step][r], V(0));
         own[r] = s.first && step == 0 ? fresh : Scan::combine(own[r], fresh, e.own[step][r]);
         if (!joins) {
-          prefix[step][r] = own[r];
+          inclusive[step][r] = own[r];
         } else if constexpr (kGradient) {
-          prefix[step][r] = Scan::combine(before[r], own[r], e.joint[step][r]);
+          inclusive[step][r] = Scan::combine(prefix[r], own[r], e.joint[step][r]);
         } else {
           // Neighbouring prefixes mostly share their reference, and then this exponential.
           const V reference = own[r].part[0];
           if (!Lanes::all_same(reference, shared[r].reference)) {
-            const V joint = Scan::exponential(Scan::exponent(before[r].part[0], reference));
-            shared[r] = {Scan::bridge(before[r], reference, joint), reference};
+            const V joint = Scan::exponential(Scan::exponent(prefix[r].part[0], reference));
+            shared[r] = {Scan::bridge(prefix[r], reference, joint), reference};
           }
-          prefix[step][r] = Scan::join(shared[r].bridge, own[r]);
+          inclusive[step][r] = Scan::join(shared[r].bridge, own[r]);
         }
       }
     }

@@ -1,3 +1,4 @@
+// The steps of columns between the ends of blocks, and the totals of those blocks.
 #include "scan/cpu/column_fold.hpp"
 
 #include "cpu/strided/rectangle.hpp"
@@ -37,7 +38,7 @@ void ColumnFold::save(const StateView& totals) {
   }
 }
 
-const std::byte* ColumnFold::before() {
+const std::byte* ColumnFold::prefix() {
   close();
   for (; stale_ > 0; --stale_) {
     const std::byte* const above = from_[stale_ + 1];
@@ -50,14 +51,14 @@ const std::byte* ColumnFold::before() {
   return from_[1];
 }
 
-void ColumnFold::advance(LaneSteps& steps, std::int64_t count) {
+void ColumnFold::advance(ColumnSteps& steps, std::int64_t count) {
   const ColumnTotals& own = blocks_.totals();
   steps.own = own.at(0);
   steps.n = own.columns();
   steps.part_stride = own.part_stride();
   while (count > 0) {
     close();
-    steps.before = steps.writes ? before() : nullptr;
+    steps.prefix = steps.writes ? prefix() : nullptr;
     const int room = blocks_.room();
     steps.first = room == numerics::kRadix;
     steps.steps = std::min<std::int64_t>(count, room);

@@ -13,7 +13,7 @@
 #include <limits>
 
 #include "numerics/canonical_order.hpp"
-#include "scan/cpu/columns.hpp"
+#include "scan/cpu/kernel.hpp"
 
 namespace planck::cpu {
 
@@ -32,7 +32,7 @@ class ColumnTotals {
   /// Eight-byte values for each column and part: one for the block of eight, and two for every level above.
   static constexpr std::int64_t states_for(std::int64_t length) { return 1 + 2 * (numerics::levels_for(length) + 1); }
 
-  ColumnTotals(const LaneScanKernel& kernel, std::byte* storage, std::int64_t n)
+  ColumnTotals(const ScanKernel& kernel, std::byte* storage, std::int64_t n)
       : kernel_(kernel), storage_(storage), n_(n) {}
 
   std::byte* at(int level) const { return storage_ + (level == 0 ? 0 : 2 * level - 1) * state_bytes(); }
@@ -45,13 +45,13 @@ class ColumnTotals {
     return into;
   }
 
-  const LaneScanKernel& kernel() const { return kernel_; }
+  const ScanKernel& kernel() const { return kernel_; }
   std::int64_t columns() const { return n_; }
   std::int64_t part_stride() const { return n_ * kPartBytes; }
   std::int64_t state_bytes() const { return kernel_.parts * part_stride(); }
 
  private:
-  const LaneScanKernel& kernel_;
+  const ScanKernel& kernel_;
   std::byte* storage_;
   std::int64_t n_;
 };
@@ -59,14 +59,14 @@ class ColumnTotals {
 class ColumnFold {
  public:
   /// `storage` has ColumnTotals::states_for the elements of a column, those before a resumed one included.
-  ColumnFold(const LaneScanKernel& kernel, std::byte* storage, std::int64_t n) : blocks_(kernel, storage, n) {}
+  ColumnFold(const ScanKernel& kernel, std::byte* storage, std::int64_t n) : blocks_(kernel, storage, n) {}
   ColumnFold(const ColumnFold&) = delete;
   ColumnFold& operator=(const ColumnFold&) = delete;
 
   /// From nothing, or from the states of the whole blocks that came before.
-  void start(const std::byte* before) {
+  void start(const std::byte* prefix) {
     blocks_.resume_after(0);
-    from_.fill(before);
+    from_.fill(prefix);
     stale_ = 0;
   }
   /// From the open blocks of every level that `elements` before have; levels are two parts of the view apart.
@@ -76,7 +76,7 @@ class ColumnFold {
   void save(const StateView& totals);
 
   /// Takes every column `count` elements further, and the pointers of `steps` with them.
-  void advance(LaneSteps& steps, std::int64_t count);
+  void advance(ColumnSteps& steps, std::int64_t count);
 
   /// The states of exactly one whole block of `level`, when that is what was stepped through.
   const std::byte* block_total(int level) {
@@ -88,7 +88,7 @@ class ColumnFold {
   void push_block(int level, const std::byte* total) { stale_ = std::max(stale_, blocks_.push_block(level, total)); }
 
   /// The states of all whole blocks so far, when nothing else was; null if none.
-  const std::byte* before();
+  const std::byte* prefix();
 
   std::int64_t state_bytes() const { return blocks_.totals().state_bytes(); }
 
@@ -104,7 +104,7 @@ class ColumnFold {
 /// One column with memory of its own: finds the prefix before each of a row's blocks from their totals.
 class OneColumnFold {
  public:
-  explicit OneColumnFold(const LaneScanKernel& kernel) : fold_(kernel, storage_, 1) { fold_.start(nullptr); }
+  explicit OneColumnFold(const ScanKernel& kernel) : fold_(kernel, storage_, 1) { fold_.start(nullptr); }
 
   ColumnFold* operator->() { return &fold_; }
 

@@ -1,16 +1,17 @@
-// A block of up to eight steps of a scan, for one lane or many side by side. Re-included once per target.
-#if defined(PLANCK_SCAN_LANE_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef PLANCK_SCAN_LANE_BLOCK_INL_H_
-#undef PLANCK_SCAN_LANE_BLOCK_INL_H_
+// A block of up to eight steps of a scan, for one column or as many as registers have lanes. Re-included once per
+// target.
+#if defined(PLANCK_SCAN_COLUMN_KERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_SCAN_COLUMN_KERNEL_INL_H_
+#undef PLANCK_SCAN_COLUMN_KERNEL_INL_H_
 #else
-#define PLANCK_SCAN_LANE_BLOCK_INL_H_
+#define PLANCK_SCAN_COLUMN_KERNEL_INL_H_
 #endif
 
 #include <hwy/highway.h>
 
 #include <tuple>
 
-#include "scan/cpu/columns.hpp"
+#include "scan/cpu/kernel.hpp"
 #include "scan/cpu/scans-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,19 +19,19 @@ namespace planck::cpu::HWY_NAMESPACE {
 
 /// A block's steps. In and Out are tuples of what inputs and outputs are stored as.
 template <class Lanes, class Scan, class In, class Out>
-class Block {
+class ColumnBlock {
  public:
   using V = typename Lanes::V;
   using State = typename Scan::State;
 
-  static PLANCK_MATH void run(const LaneSteps& s, std::int64_t i) {
+  static PLANCK_MATH void run(const ColumnSteps& s, std::int64_t i) {
     State own[kRegisters];
-    State before[kRegisters];
+    State prefix[kRegisters];
     V lag[kRegisters];
-    const bool joins = s.writes && s.before != nullptr;
-    // Where there is nothing yet, whatever stands there is read, but not used.
+    const bool joins = s.writes && s.prefix != nullptr;
+    // Where there is nothing yet, what is there is read, but not used.
     get(s.own, i, s.part_stride, own);
-    get(joins ? s.before : s.own, i, s.part_stride, before);
+    get(joins ? s.prefix : s.own, i, s.part_stride, prefix);
     if constexpr (Traits::kLags) Lanes::template load<double>(s.lag + i * kPartBytes, lag);
     for (std::int64_t step = 0; step < s.steps; ++step) {
       V x[kInputs][kRegisters];
@@ -39,16 +40,16 @@ class Block {
       for (int r = 0; r < kRegisters; ++r) position[r] = V(0);
       if constexpr (Scan::kPositions) {
         const std::int64_t here = s.position + step * s.position_step;
-        Lanes::positions(here + i * s.lane_position, s.lane_position, position);
+        Lanes::positions(here + i * s.column_position, s.column_position, position);
       }
       V y[kOutputs][kRegisters];
-      if constexpr (Traits::kBefore) {
+      if constexpr (Traits::kExclusive) {
         if (s.writes) {
           for (int r = 0; r < kRegisters; ++r) {
             if (s.first && step == 0) {
-              y[0][r] = joins ? Scan::project(before[r]) : Scan::identity();
+              y[0][r] = joins ? Scan::project(prefix[r]) : Scan::identity();
             } else {
-              y[0][r] = Scan::project(joins ? Scan::combine(before[r], own[r]) : own[r]);
+              y[0][r] = Scan::project(joins ? Scan::combine(prefix[r], own[r]) : own[r]);
             }
           }
           store<0>(s, step, i, y);
@@ -70,12 +71,12 @@ class Block {
           own[r] = Scan::combine(own[r], fresh[r]);
         }
       }
-      if (Traits::kBefore || !s.writes) continue;
+      if (Traits::kExclusive || !s.writes) continue;
       for (int r = 0; r < kRegisters; ++r) {
-        State prefix = own[r];
-        if (joins) prefix = Scan::combine(before[r], own[r]);
+        State inclusive = own[r];
+        if (joins) inclusive = Scan::combine(prefix[r], own[r]);
         V out[kOutputs];
-        project(s, in[r], position[r], prefix, out);
+        project(s, in[r], position[r], inclusive, out);
         for (int k = 0; k < kOutputs; ++k) y[k][r] = out[k];
       }
       store<0>(s, step, i, y);
@@ -100,7 +101,7 @@ class Block {
   static constexpr int kOutputs = std::tuple_size_v<Out>;
   using Traits = ScanTraits<Scan, V>;
 
-  static PLANCK_MATH State lift(const LaneSteps& s, const V* in, V* lag, V position) {
+  static PLANCK_MATH State lift(const ColumnSteps& s, const V* in, V* lag, V position) {
     if constexpr (Traits::kLags) {
       return Scan::lift(in, lag);
     } else {
@@ -110,17 +111,17 @@ class Block {
       return Scan::lift(in, position);
     }
   }
-  static PLANCK_MATH void project(const LaneSteps& s, const V* in, V position, const State& prefix, V* out) {
+  static PLANCK_MATH void project(const ColumnSteps& s, const V* in, V position, const State& inclusive, V* out) {
     if constexpr (Traits::kGradient) {
-      Scan::gradients(in, !s.edge || s.input[kEdgeInput] != nullptr, position, prefix, out);
+      Scan::gradients(in, !s.edge || s.input[kEdgeInput] != nullptr, position, inclusive, out);
     } else {
-      out[0] = Scan::project(prefix);
-      if constexpr (kOutputs == 2) out[1] = Scan::position(prefix);
+      out[0] = Scan::project(inclusive);
+      if constexpr (kOutputs == 2) out[1] = Scan::position(inclusive);
     }
   }
 
   template <int k>
-  static PLANCK_MATH void load(const LaneSteps& s, std::int64_t step, std::int64_t i, V (*x)[kRegisters]) {
+  static PLANCK_MATH void load(const ColumnSteps& s, std::int64_t step, std::int64_t i, V (*x)[kRegisters]) {
     if constexpr (k < kInputs) {
       using T = std::tuple_element_t<k, In>;
       // Fed inputs and those of the edge may be absent.
@@ -135,7 +136,7 @@ class Block {
     }
   }
   template <int k>
-  static PLANCK_MATH void store(const LaneSteps& s, std::int64_t step, std::int64_t i, V (*y)[kRegisters]) {
+  static PLANCK_MATH void store(const ColumnSteps& s, std::int64_t step, std::int64_t i, V (*y)[kRegisters]) {
     if constexpr (k < kOutputs) {
       using T = std::tuple_element_t<k, Out>;
       constexpr std::int64_t kBytes = sizeof(T);

@@ -1,3 +1,4 @@
+// One strip: its operands tile by tile, its edges, its carries and its feed.
 #include "scan/cpu/column_strip.hpp"
 
 #include <algorithm>
@@ -7,8 +8,8 @@
 
 namespace planck::cpu {
 
-Strip::Strip(const LaneScan& scan, const core::StridedLoop& loop, bool direct, bool streamed,
-             std::span<std::byte> feed_memory)
+ColumnStrip::ColumnStrip(const ScanPass& scan, const core::StridedLoop& loop, bool direct, bool streamed,
+                         std::span<std::byte> feed_memory)
     : scan_(scan),
       kernel_(scan.kernel),
       loop_(loop),
@@ -17,139 +18,149 @@ Strip::Strip(const LaneScan& scan, const core::StridedLoop& loop, bool direct, b
       streamed_(streamed),
       feed_memory_(feed_memory) {}
 
-StateView Strip::carry_view(int operand, std::int64_t word) const {
+StateView ColumnStrip::carry_view(int operand, std::int64_t word) const {
   return {at_[operand], word, loop_.operand[operand].stride[loop_.rank - 2]};
 }
 
-std::int64_t Strip::max_width(const LaneScan& scan, std::int64_t length, bool direct) {
+std::int64_t ColumnStrip::max_width(const ScanPass& scan, std::int64_t length, bool direct) {
   const int feed_parts = scan.kernel.feed == nullptr ? 0 : scan.kernel.feed->parts;
   const std::int64_t state =
       ColumnTotals::states_for(length + scan.carry.before) * (scan.kernel.parts + feed_parts) * kPartBytes;
-  std::int64_t most = feed_parts > 0 ? kFedLanes : kMaxLanes;
-  if (!direct) most = kTileLanes;
+  std::int64_t most = feed_parts > 0 ? kFedColumns : kMaxColumns;
+  if (!direct) most = kTileColumns;
   return whole_lines(std::min(most, kStateBytes / state));
 }
 
-void Strip::run(const Pointers& at, std::int64_t n, const Piece& piece) {
+void ColumnStrip::run(const core::LoopPointers& at, std::int64_t n, const AxisSegment& segment) {
   at_ = at;
   n_ = n;
-  piece_ = piece;
-  const bool whole = piece.begins && piece.ends;
+  segment_ = segment;
+  const bool whole = segment.begins && segment.ends;
   ColumnFold fold(kernel_, states_, n);
-  if (piece.task == Piece::Task::Scan && piece.before.base != nullptr) {
-    fold.start(copy_states(piece.before, kernel_.parts, before_[0]));
+  if (segment.task == AxisSegment::Task::Scan && segment.prefix.base != nullptr) {
+    fold.start(copy_states(segment.prefix, kernel_.parts, prefix_[0]));
   } else if (whole && scan_.carry_in() >= 0) {
     fold.resume(scan_.carry.before, carry_view(scan_.carry_in(), scan_.carry.in_word));
   } else {
     fold.start(nullptr);
   }
-  if (feeds() && !piece.fed) keep_feed_states((length_ - 1) / kTileSteps);
+  if (feeds() && !segment.fed) keep_feed_states((length_ - 1) / kTileSteps);
   if (kernel_.lags) {
-    if (piece.begins) {
+    if (segment.begins) {
       for (std::int64_t i = 0; i < n; ++i) std::memcpy(lag_ + i * kPartBytes, &kernel_.lag_start, kPartBytes);
-    } else if (piece.task == Piece::Task::Scan) {
-      copy_states(piece.lags, 1, lag_);
+    } else if (segment.task == AxisSegment::Task::Scan) {
+      copy_states(segment.lags, 1, lag_);
     } else {
-      tile(fold, -1, 1, true);
-      leave_states(lag_, 1, piece.lags);
+      step_for_lag();
+      leave_states(lag_, 1, segment.lags);
     }
   }
-  if (piece.task == Piece::Task::Lag) return;
+  if (segment.task == AxisSegment::Task::Lag) return;
 
   const std::int64_t most = feeds() ? kTileSteps : kTileElements / n;
   std::int64_t m = direct_ ? length_ : most;
   if (feeds()) {
     // Up to where the feed keeps its last states.
-    m = (piece.behind + length_) % kTileSteps;
+    m = (segment.behind + length_) % kTileSteps;
     if (m == 0) m = kTileSteps;
   }
   for (std::int64_t s = 0; s < length_;) {
     m = std::min(m, length_ - s);
-    tile(fold, s, m, false);
+    tile(fold, s, m);
     s += m;
     m = most;
   }
   if (whole && scan_.carry_out() >= 0) fold.save(carry_view(scan_.carry_out(), scan_.carry.out_word));
-  if (piece.task == Piece::Task::Total) leave_states(fold.block_total(piece.level), kernel_.parts, piece.totals);
+  if (segment.task == AxisSegment::Task::Total)
+    leave_states(fold.block_total(segment.level), kernel_.parts, segment.totals);
 }
 
-void Strip::tile(ColumnFold& fold, std::int64_t s, std::int64_t m, bool lag_only) {
-  const bool writes = piece_.task == Piece::Task::Scan;
-  const bool first_edge = scan_.edge == ScanEdge::First && piece_.begins && s == 0;
-  const bool last_edge = scan_.edge == ScanEdge::Last && piece_.ends && s + m == length_;
+ColumnSteps ColumnStrip::tile_steps(std::int64_t s, std::int64_t m) {
   // The feed starts where it last kept its states.
-  const std::int64_t fed = feeds() ? m + (piece_.behind + length_ - s - m) % kTileSteps : m;
-  if (feeds() && !piece_.fed) {
-    // Before anything of this tile is loaded: walking the feed again needs the same scratch.
+  const std::int64_t fed = feeds() ? m + (segment_.behind + length_ - s - m) % kTileSteps : m;
+  if (feeds() && !segment_.fed) {
+    // Before anything of this tile is loaded: scanning the feed again needs the same scratch.
     const std::int64_t tiles = feed_tiles(s + fed);
     if (tiles > 0 && tiles - 1 < first_kept_) keep_feed_states(tiles);
   }
-
-  LaneSteps steps{};
+  ColumnSteps steps{};
   for (int k = 0; k < kernel_.inputs; ++k) {
     std::int64_t count = m;
     if (k == kFeedInput && feeds()) count = fed;
-    if (k == kEdgeInput && last_edge) --count;
+    if (k == kEdgeInput && has_last_edge(s + m)) --count;
     steps.input[k] = rows(k, s, count, steps.input_step[k]);
   }
   if (feeds()) {
     steps.input[kernel_.inputs] = feed(s, fed, steps.input[kFeedInput], steps.input_step[kFeedInput]);
     steps.input_step[kernel_.inputs] = n_ * kPartBytes;
   }
+  steps.writes = segment_.task == AxisSegment::Task::Scan;
   steps.streamed = streamed_ && direct_;
-  for (int k = 0; writes && k < kernel_.outputs; ++k) {
+  for (int k = 0; steps.writes && k < kernel_.outputs; ++k) {
     if (k == kEdgeOutput) continue;
     steps.output[k] = rows(kernel_.inputs + k, s, 0, steps.output_step[k]);
     constexpr std::uintptr_t kLine = 64;
     const auto place = reinterpret_cast<std::uintptr_t>(steps.output[k]);
     if ((place | static_cast<std::uintptr_t>(steps.output_step[k])) % kLine != 0) steps.streamed = false;
   }
-  const Pointers outputs = {steps.output[0], steps.output[1]};
-  steps.position = piece_.position + s * piece_.position_step;
-  steps.position_step = piece_.position_step;
-  steps.lane_position = piece_.lane_position;
+  steps.position = segment_.position + s * segment_.position_step;
+  steps.position_step = segment_.position_step;
+  steps.column_position = segment_.column_position;
   steps.lag = lag_;
-  steps.writes = writes;
-  if (lag_only) {
-    steps.lag_only = true;
-    steps.own = states_;
-    steps.part_stride = n_ * kPartBytes;
-    steps.steps = 1;
-    steps.n = n_;
-    return kernel_.step(steps);
-  }
+  return steps;
+}
 
-  const auto step_over_edge = [&] {
-    const bool streamed = steps.streamed;
-    steps.edge = true;
-    steps.streamed = false;
-    steps.input[kEdgeInput] = edge_row();
-    if (writes && kernel_.outputs > kEdgeOutput) steps.output[kEdgeOutput] = edge_[1];
-    fold.advance(steps, 1);
-    steps.edge = false;
-    steps.streamed = streamed;
-    steps.input[kEdgeInput] = nullptr;
-  };
-  if (first_edge) step_over_edge();
+void ColumnStrip::step_for_lag() {
+  ColumnSteps steps = tile_steps(-1, 1);
+  steps.lag_only = true;
+  steps.own = states_;
+  steps.part_stride = n_ * kPartBytes;
+  steps.steps = 1;
+  steps.n = n_;
+  kernel_.step(steps);
+}
+
+void ColumnStrip::step_over_edge(ColumnFold& fold, ColumnSteps& steps) {
+  const bool streamed = steps.streamed;
+  steps.edge = true;
+  steps.streamed = false;
+  steps.input[kEdgeInput] = edge_row();
+  if (steps.writes && kernel_.outputs > kEdgeOutput) steps.output[kEdgeOutput] = edge_[1];
+  fold.advance(steps, 1);
+  steps.edge = false;
+  steps.streamed = streamed;
+  steps.input[kEdgeInput] = nullptr;
+}
+
+void ColumnStrip::tile(ColumnFold& fold, std::int64_t s, std::int64_t m) {
+  const bool first_edge = scan_.edge == ScanEdge::First && segment_.begins && s == 0;
+  const bool last_edge = has_last_edge(s + m);
+  ColumnSteps steps = tile_steps(s, m);
+  std::byte* const outputs[] = {steps.output[0], steps.output[1]};
+  if (first_edge) step_over_edge(fold, steps);
   fold.advance(steps, m - (first_edge || last_edge ? 1 : 0));
-  if (last_edge) step_over_edge();
+  if (last_edge) step_over_edge(fold, steps);
+  if (steps.writes) store_tile(outputs, s, m);
+}
 
-  for (int k = 0; writes && k < kernel_.outputs; ++k) {
+void ColumnStrip::store_tile(std::byte* const* outputs, std::int64_t s, std::int64_t m) const {
+  for (int k = 0; k < kernel_.outputs; ++k) {
     const auto& op = loop_.operand[kernel_.inputs + k];
     std::byte* to = at_[kernel_.inputs + k];
     const std::int64_t axis_step = op.stride[loop_.rank - 1];
-    const std::int64_t lane_step = op.stride[loop_.rank - 2];
+    const std::int64_t column_step = op.stride[loop_.rank - 2];
     if (op.base == nullptr) continue;
     if (k == kEdgeOutput) {
-      if (last_edge) copy_rectangle(op.element_bytes, edge_[1], 0, op.element_bytes, to, 0, lane_step, 1, n_);
+      if (has_last_edge(s + m))
+        copy_rectangle(op.element_bytes, edge_[1], 0, op.element_bytes, to, 0, column_step, 1, n_);
     } else if (!direct_) {
       copy_rectangle(op.element_bytes, outputs[k], n_ * op.element_bytes, op.element_bytes, to + s * axis_step,
-                     axis_step, lane_step, m, n_);
+                     axis_step, column_step, m, n_);
     }
   }
 }
 
-std::byte* Strip::rows(int operand, std::int64_t s, std::int64_t m, std::int64_t& step) {
+std::byte* ColumnStrip::rows(int operand, std::int64_t s, std::int64_t m, std::int64_t& step) {
   const auto& op = loop_.operand[operand];
   const std::int64_t axis_step = op.stride[loop_.rank - 1];
   if (op.base == nullptr) return nullptr;
@@ -164,7 +175,7 @@ std::byte* Strip::rows(int operand, std::int64_t s, std::int64_t m, std::int64_t
   return tile;
 }
 
-const std::byte* Strip::edge_row() {
+const std::byte* ColumnStrip::edge_row() {
   const int operand = kernel_.inputs + kernel_.outputs;
   const auto& op = loop_.operand[operand];
   if (op.base == nullptr) return nullptr;
@@ -173,32 +184,32 @@ const std::byte* Strip::edge_row() {
 }
 
 /// The feed goes the other way: from the element of step s + count - 1 to that of step s.
-LaneSteps Strip::feed_steps(std::int64_t s, const std::byte* input, std::int64_t input_step) const {
-  LaneSteps steps{};
+ColumnSteps ColumnStrip::feed_steps(std::int64_t s, const std::byte* input, std::int64_t input_step) const {
+  ColumnSteps steps{};
   steps.input[0] = input;
   steps.input_step[0] = -input_step;
-  steps.position = piece_.position + s * piece_.position_step;
-  steps.position_step = -piece_.position_step;
-  steps.lane_position = piece_.lane_position;
+  steps.position = segment_.position + s * segment_.position_step;
+  steps.position_step = -segment_.position_step;
+  steps.column_position = segment_.column_position;
   return steps;
 }
 
-std::byte* Strip::feed(std::int64_t s, std::int64_t m, const std::byte* input, std::int64_t input_step) {
-  const LaneScanKernel& kernel = *kernel_.feed;
+std::byte* ColumnStrip::feed(std::int64_t s, std::int64_t m, const std::byte* input, std::int64_t input_step) {
+  const ScanKernel& kernel = *kernel_.feed;
   const std::int64_t row_bytes = n_ * kPartBytes;
   std::byte* tile = direct_ ? scratch_ : scratch_ + (kTiles - 1) * kTileBytes;
   ColumnFold fold(kernel, states_ + ColumnTotals::states_for(length_) * kernel_.parts * row_bytes, n_);
   const std::int64_t kept = feed_tiles(s + m);
-  const std::byte* before = nullptr;
-  if (kept > 0 && piece_.fed) {
-    StateView states = piece_.feed;
+  const std::byte* prefix = nullptr;
+  if (kept > 0 && segment_.fed) {
+    StateView states = segment_.feed;
     states.base += kept * kPartBytes;
-    before = copy_states(states, kernel.parts, before_[1]);
+    prefix = copy_states(states, kernel.parts, prefix_[1]);
   } else if (kept > 0) {
-    before = feed_memory_.data() + (kept - 1 - first_kept_) * kernel.parts * row_bytes;
+    prefix = feed_memory_.data() + (kept - 1 - first_kept_) * kernel.parts * row_bytes;
   }
-  fold.start(before);
-  LaneSteps steps = feed_steps(s + m - 1, input + (m - 1) * input_step, input_step);
+  fold.start(prefix);
+  ColumnSteps steps = feed_steps(s + m - 1, input + (m - 1) * input_step, input_step);
   steps.writes = true;
   steps.output[0] = tile + (m - 1) * row_bytes;
   steps.output_step[0] = -row_bytes;
@@ -206,8 +217,8 @@ std::byte* Strip::feed(std::int64_t s, std::int64_t m, const std::byte* input, s
   return tile;
 }
 
-void Strip::keep_feed_states(std::int64_t end) {
-  const LaneScanKernel& kernel = *kernel_.feed;
+void ColumnStrip::keep_feed_states(std::int64_t end) {
+  const ScanKernel& kernel = *kernel_.feed;
   ColumnFold fold(kernel, states_ + ColumnTotals::states_for(length_) * kernel_.parts * n_ * kPartBytes, n_);
   fold.start(nullptr);
   std::byte* to = feed_memory_.data();
@@ -216,20 +227,20 @@ void Strip::keep_feed_states(std::int64_t end) {
     const std::int64_t s = length_ - (tile + 1) * kTileSteps;
     std::int64_t step = 0;
     const std::byte* input = rows(kFeedInput, s, kTileSteps, step);
-    LaneSteps steps = feed_steps(s + kTileSteps - 1, input + (kTileSteps - 1) * step, step);
+    ColumnSteps steps = feed_steps(s + kTileSteps - 1, input + (kTileSteps - 1) * step, step);
     fold.advance(steps, kTileSteps);
     if (tile < first_kept_) continue;
-    std::memcpy(to, fold.before(), static_cast<std::size_t>(fold.state_bytes()));
+    std::memcpy(to, fold.prefix(), static_cast<std::size_t>(fold.state_bytes()));
     to += fold.state_bytes();
   }
 }
 
-std::byte* Strip::copy_states(const StateView& from, int parts, std::byte* to) const {
+std::byte* ColumnStrip::copy_states(const StateView& from, int parts, std::byte* to) const {
   copy_rectangle(kPartBytes, from.base, from.part, from.stride, to, n_ * kPartBytes, kPartBytes, parts, n_);
   return to;
 }
 
-void Strip::leave_states(const std::byte* states, int parts, const StateView& to) const {
+void ColumnStrip::leave_states(const std::byte* states, int parts, const StateView& to) const {
   copy_rectangle(kPartBytes, states, n_ * kPartBytes, kPartBytes, to.base, to.part, to.stride, parts, n_);
 }
 

@@ -1,3 +1,4 @@
+// Exclusive scans: operands moved by one place, and the element that the inclusive scan leaves over.
 #include "scan/cpu/exclusive.hpp"
 
 #include <cstring>
@@ -41,17 +42,17 @@ void run_exclusive(const backend::Run& run, const ScanJob& job) noexcept {
   scan::with_element(job.key.element, [&]<class T>(T) {
     core::for_each_loop_index(loop, [&](core::LoopIndex index) {
       const core::Cell to = core::cell_at(loop, index, 1);
-      T before = scan::from_word<T>(scan::identity_word(job.key));
+      T prefix = scan::from_word<T>(scan::identity_word(job.key));
       index[axis] = scan::kCarryValue;
       if (scan::has_carry(job.carries, scan::kCarryIn)) {
-        before = scan::from_word<T>(core::cell_at(*job.carries, index, scan::kCarryIn).get<std::int64_t>());
+        prefix = scan::from_word<T>(core::cell_at(*job.carries, index, scan::kCarryIn).get<std::int64_t>());
       }
       if (scan::has_carry(job.carries, scan::kCarryOut)) {
         const T last = core::Cell(to.address() + (n - 1) * step).get<T>();
         core::cell_at(*job.carries, index, scan::kCarryOut).set(scan::to_word(last));
       }
       if (moved) move_on(to.address(), n, step, sizeof(T));
-      to.set(before);
+      to.set(prefix);
     });
   });
 }

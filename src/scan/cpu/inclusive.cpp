@@ -1,3 +1,4 @@
+// From a job to a pass: the operands in scan order, the edge, and the carries.
 #include "scan/cpu/inclusive.hpp"
 
 #include "core/reference_loop.hpp"
@@ -12,8 +13,8 @@ using backend::Run;
 using core::StridedLoop;
 using scan::ScanJob;
 
-LaneScan inclusive_scan(const Choice& choice, const ScanJob& job, const StridedLoop& loop) {
-  LaneScan scan{scan_kernel(choice), loop, job.axis, job.reverse};
+ScanPass inclusive_scan(const Choice& choice, const ScanJob& job, const StridedLoop& loop) {
+  ScanPass scan{scan_kernel(choice), loop, job.axis, job.reverse};
   if (job.key.initial) scan.edge = ScanEdge::First;
   return scan;
 }
@@ -22,7 +23,7 @@ LaneScan inclusive_scan(const Choice& choice, const ScanJob& job, const StridedL
 void run_with_carries(const Run& run, const ScanJob& job) noexcept {
   const StridedLoop& carries = *job.carries;
   StridedLoop loop = *job.loop;
-  LaneScan scan = inclusive_scan(run.choice, job, loop);
+  ScanPass scan = inclusive_scan(run.choice, job, loop);
   const std::int64_t length = loop.extent[job.axis];
   for (const int k : {scan::kCarryIn, scan::kCarryOut}) {
     core::LoopOperand& totals = loop.operand[loop.operands++] = carries.operand[k];
@@ -32,9 +33,9 @@ void run_with_carries(const Run& run, const ScanJob& job) noexcept {
     (k == scan::kCarryIn ? scan.carry.in_word : scan.carry.out_word) = word;
   }
   scan.carry.before = scan::carry_before(&carries, job.axis, {}, job.key)[scan::kCarryBefore];
-  run_lane_scan(run.stream, scan, run.workspace);
+  run_scan_pass(run.stream, scan, run.workspace);
   if (!scan::has_carry(&carries, scan::kCarryOut)) return;
-  scan::for_each_lane(carries, job.axis, [&](core::LoopIndex row) {
+  scan::for_each_row(carries, job.axis, [&](core::LoopIndex row) {
     const scan::CarryWords words = scan::carry_before(&carries, job.axis, row, job.key);
     for (const int k : {scan::kCarryId, scan::kCarryBefore, scan::kCarryValue}) {
       row[job.axis] = k;
@@ -47,7 +48,7 @@ void run_with_carries(const Run& run, const ScanJob& job) noexcept {
 
 void run_inclusive(const Run& run, const ScanJob& job) noexcept {
   if (job.carries != nullptr) return run_with_carries(run, job);
-  run_lane_scan(run.stream, inclusive_scan(run.choice, job, *job.loop), run.workspace);
+  run_scan_pass(run.stream, inclusive_scan(run.choice, job, *job.loop), run.workspace);
 }
 
 bool backward_cuttable(const ScanJob& job) noexcept {
@@ -68,10 +69,10 @@ void run_inclusive_backward(const Run& run, const ScanJob& job, bool cuttable) n
   if (auto& h = loop.operand[scan::kH]; recurrence && h.base != nullptr) {
     h.base += h.stride[job.axis];  // each step reads the h before its own
   }
-  LaneScan scan{scan_kernel(run.choice), loop, job.axis, !job.reverse};
+  ScanPass scan{scan_kernel(run.choice), loop, job.axis, !job.reverse};
   if (recurrence) scan.edge = ScanEdge::Last;
   scan.cuttable = cuttable;
-  run_lane_scan(run.stream, scan, run.workspace);
+  run_scan_pass(run.stream, scan, run.workspace);
 }
 
 }  // namespace planck::cpu

@@ -3,13 +3,13 @@
 
 #include "backend/backend.hpp"
 #include "cpu/kernel.hpp"
-#include "scan/cpu/columns.hpp"
+#include "scan/cpu/pass.hpp"
 #include "scan/job.hpp"
 
 namespace planck::cpu {
 
 /// What the plan kept.
-inline const LaneScanKernel& scan_kernel(const backend::Choice& choice) noexcept { return *kernel_in(choice, 0).scan; }
+inline const ScanKernel& scan_kernel(const backend::Choice& choice) noexcept { return *kernel_in(choice, 0).scan; }
 
 void run_inclusive(const backend::Run& run, const scan::ScanJob& job) noexcept;
 /// `cuttable`: no output replaces an input that other steps read.

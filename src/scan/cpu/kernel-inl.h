@@ -1,9 +1,9 @@
-// A scan's kernel, put together from blocks and rows. Re-included once per target.
-#if defined(PLANCK_SCAN_SCAN_CPU_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef PLANCK_SCAN_SCAN_CPU_INL_H_
-#undef PLANCK_SCAN_SCAN_CPU_INL_H_
+// A scan's kernel, put together from its column block and its row scan. Re-included once per target.
+#if defined(PLANCK_SCAN_KERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_SCAN_KERNEL_INL_H_
+#undef PLANCK_SCAN_KERNEL_INL_H_
 #else
-#define PLANCK_SCAN_SCAN_CPU_INL_H_
+#define PLANCK_SCAN_KERNEL_INL_H_
 #endif
 
 #include <hwy/cache_control.h>
@@ -14,7 +14,7 @@
 #include "cpu/kernel_types.hpp"
 #include "scan/cpu/column_exponentials-inl.h"
 #include "scan/cpu/column_kernel-inl.h"
-#include "scan/cpu/columns.hpp"
+#include "scan/cpu/kernel.hpp"
 #include "scan/cpu/row_kernel-inl.h"
 #include "scan/cpu/scans-inl.h"
 
@@ -41,27 +41,27 @@ PLANCK_SCAN_OF(LinearRecurrenceGradient)
 
 /// A kernel: `ScanOf` has the scan in this target's lanes (Many) and in scalar ones (One), with states in V.
 template <class ScanOf, class V, class In, class Out>
-struct Lanes {
+struct ScanKernelOf {
   using Scan = typename ScanOf::template One<V>;
   static constexpr bool kExponential = ScanTraits<Scan, V>::kExponential;
   template <class Of, class LanesScan>
   using BlockOf =
-      std::conditional_t<kExponential, ExponentialBlock<Of, LanesScan, In, Out>, Block<Of, LanesScan, In, Out>>;
+      std::conditional_t<kExponential, ColumnExponentials<Of, LanesScan, In, Out>, ColumnBlock<Of, LanesScan, In, Out>>;
   using One = BlockOf<OneLane<V>, Scan>;
 #if PLANCK_SCAN_VECTORS
   using Many = BlockOf<ManyLanes, typename ScanOf::template Many<Vec<double>>>;
   static PLANCK_MATH std::int64_t many() { return ManyLanes::lanes(); }
 #endif
 
-  static void step(const LaneSteps& s) {
-    if (kExponential || s.n < kWide) return step_lanes(s);
-    // Step by step: then memory is walked row by row, and the states wait in the first-level cache. Processors fetch
+  static void step(const ColumnSteps& s) {
+    if (kExponential || s.n < kWide) return step_columns(s);
+    // Step by step: then memory is read row by row, and the states wait in the first-level cache. Processors fetch
     // ahead on their own where the next row lies behind this one, but not where it lies before it or further off.
-    LaneSteps one = s;
+    ColumnSteps one = s;
     one.steps = 1;
     const bool ahead = s.input_step[0] != s.n * static_cast<std::int64_t>(sizeof(std::tuple_element_t<0, In>));
     for (std::int64_t k = 0; k < s.steps; ++k) {
-      step_lanes(one, ahead);
+      step_columns(one, ahead);
       one.first = false;
       one.position += s.position_step;
       for (int i = 0; i < kMaxScanInputs; ++i) {
@@ -88,14 +88,14 @@ struct Lanes {
 #if PLANCK_SCAN_VECTORS
     using ManyScan = typename ScanOf::template Many<Vec<double>>;
     if constexpr (std::is_same_v<V, double> && !kExponential) {
-      return &Row<ManyScan, Scan, In, Out>::run;
+      return &RowScan<ManyScan, Scan, In, Out>::run;
     }
 #endif
     return nullptr;
   }
 
   /// A kernel whose last input, if a feed is given, comes from it.
-  static constexpr LaneScanKernel kernel(const LaneScanKernel* feed = nullptr, bool states_need_feed = false) {
+  static constexpr ScanKernel kernel(const ScanKernel* feed = nullptr, bool states_need_feed = false) {
     constexpr auto kInputs = static_cast<int>(std::tuple_size_v<In>);
     double lag_start = 0;
     if constexpr (ScanTraits<Scan, V>::kLags) lag_start = Scan::kLagStart;
@@ -113,9 +113,9 @@ struct Lanes {
   }
 
  private:
-  static constexpr std::int64_t kWide = 512;  ///< lanes whose rows are worth walking one by one
+  static constexpr std::int64_t kWide = 512;  ///< columns whose rows are worth taking one by one
 
-  static void step_lanes(const LaneSteps& s, [[maybe_unused]] bool ahead = false) {
+  static void step_columns(const ColumnSteps& s, [[maybe_unused]] bool ahead = false) {
     std::int64_t i = 0;
 #if PLANCK_SCAN_VECTORS
     if constexpr (std::is_same_v<V, double>) {
@@ -128,9 +128,9 @@ struct Lanes {
     for (; i < s.n; ++i) One::run(s, i);
   }
 
-  /// Asks for the lanes' next elements.
+  /// Asks for the columns' next elements.
   template <int k>
-  static PLANCK_MATH void fetch_next(const LaneSteps& s, std::int64_t i) {
+  static PLANCK_MATH void fetch_next(const ColumnSteps& s, std::int64_t i) {
     if constexpr (k < std::tuple_size_v<In>) {
       constexpr auto kBytes = static_cast<std::int64_t>(sizeof(std::tuple_element_t<k, In>));
       if (s.input[k] != nullptr) hwy::Prefetch(s.input[k] + s.input_step[k] + i * kBytes);
@@ -140,7 +140,7 @@ struct Lanes {
 };
 
 template <class ScanOf, class V, class In, class Out>
-constexpr LaneScanKernel kKernel = Lanes<ScanOf, V, In, Out>::kernel();
+constexpr ScanKernel kKernel = ScanKernelOf<ScanOf, V, In, Out>::kernel();
 
 }  // namespace planck::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,9 +1,9 @@
-// Rows of elements as lanes of blocks of eight, transposed in registers. Re-included once per target.
-#if defined(PLANCK_SCAN_BLOCK_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef PLANCK_SCAN_BLOCK_LANES_INL_H_
-#undef PLANCK_SCAN_BLOCK_LANES_INL_H_
+// Elements of a row, transposed in registers: one block of eight in each lane. Re-included once per target.
+#if defined(PLANCK_SCAN_ROW_REGISTERS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_SCAN_ROW_REGISTERS_INL_H_
+#undef PLANCK_SCAN_ROW_REGISTERS_INL_H_
 #else
-#define PLANCK_SCAN_BLOCK_LANES_INL_H_
+#define PLANCK_SCAN_ROW_REGISTERS_INL_H_
 #endif
 
 #include <hwy/highway.h>
@@ -20,7 +20,7 @@ namespace planck::cpu::HWY_NAMESPACE {
 #if PLANCK_SCAN_VECTORS
 
 /// Blocks side by side, one in each lane: their elements come in as rows of eight and are transposed.
-struct BlockLanes {
+struct RowRegisters {
   using V = Vec<double>;
   static constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag<double>()));
   static constexpr int kBlock = numerics::kRadix;
@@ -30,16 +30,16 @@ struct BlockLanes {
   /// x[s] = element s of every block. `from` is the first; with `back` the others lie before it.
   template <class T>
   static PLANCK_MATH void load(const std::byte* from, bool back, V* x) {
-    if (back) return load_turned<T, true>(from - (kGroup - 1) * static_cast<std::int64_t>(sizeof(T)), x);
-    load_turned<T, false>(from, x);
+    if (back) return load_transposed<T, true>(from - (kGroup - 1) * static_cast<std::int64_t>(sizeof(T)), x);
+    load_transposed<T, false>(from, x);
   }
   template <class T>
   static PLANCK_MATH void store(const V* x, std::byte* to, bool back, bool streamed) {
-    if (back) return store_turned<T, true>(x, to - (kGroup - 1) * static_cast<std::int64_t>(sizeof(T)), streamed);
-    store_turned<T, false>(x, to, streamed);
+    if (back) return store_transposed<T, true>(x, to - (kGroup - 1) * static_cast<std::int64_t>(sizeof(T)), streamed);
+    store_transposed<T, false>(x, to, streamed);
   }
 
-  /// A group as lanes have it, without turning; and one that was stored so, as a run the other way round has it.
+  /// A group as lanes have it, not transposed; and one that was stored so, as a run the other way has it.
   static PLANCK_MATH void store_lanes(const V* x, std::byte* to) {
     for (int s = 0; s < kBlock; ++s) hn::StoreU(x[s].raw, Tag<double>(), reinterpret_cast<double*>(to) + s * kLanes);
   }
@@ -55,13 +55,13 @@ struct BlockLanes {
     for (int b = 0; b < kLanes; ++b) last[b] = kLanes - 1;
     return V(hn::TableLookupLanes(v.raw, hn::SetTableIndices(d, last)));
   }
-  /// Every lane gets its neighbour's value, the first one `before`.
-  static PLANCK_MATH V move_up(V v, V before) {
+  /// Every lane gets its neighbour's value, the first one `prefix`.
+  static PLANCK_MATH V move_up(V v, V prefix) {
     const Tag<double> d;
     alignas(64) std::int64_t neighbours[kLanes];
     for (int b = 0; b < kLanes; ++b) neighbours[b] = (b + kLanes - 1) % kLanes;
     const V moved(hn::TableLookupLanes(v.raw, hn::SetTableIndices(d, neighbours)));
-    return select(first_lanes(1), before, moved);
+    return select(first_lanes(1), prefix, moved);
   }
   static PLANCK_MATH Mask<double> first_lanes(int n) {
     return {hn::FirstN(Tag<double>(), static_cast<std::size_t>(n))};
@@ -73,14 +73,14 @@ struct BlockLanes {
   static constexpr int kRegisters = kBlock;                  ///< of a group
   static constexpr int kRowRegisters = kRegisters / kLanes;  ///< of a block, as it lies in memory
 
-  /// With AVX2 a row of f32 fills a register: turned before it is widened, half as much has to move, and nothing from
-  /// one half of a register to the other.
+  /// With AVX2 a row of f32 fills a register: transposed before it is widened, half as much has to move, and nothing
+  /// from one half of a register to the other.
   template <class T>
   static constexpr bool kNarrow = kLanes == 4 && sizeof(T) <= 4;
   using Row32 = hn::Vec<Tag<float>>;
 
   template <class T, bool back>
-  static PLANCK_MATH void load_turned(const std::byte* from, V* x) {
+  static PLANCK_MATH void load_transposed(const std::byte* from, V* x) {
     if constexpr (kNarrow<T>) {
       load_narrow<T, back>(reinterpret_cast<const T*>(from), x);
     } else {
@@ -88,7 +88,7 @@ struct BlockLanes {
     }
   }
   template <class T, bool back>
-  static PLANCK_MATH void store_turned(const V* x, std::byte* to, bool streamed) {
+  static PLANCK_MATH void store_transposed(const V* x, std::byte* to, bool streamed) {
     if constexpr (kNarrow<T>) {
       Row32 rows[kLanes];
       narrow<T, back>(x, rows);
@@ -111,7 +111,7 @@ struct BlockLanes {
         rows[b] = HWY_NAMESPACE::load<float>(row).raw;
       }
     }
-    turn_in_halves(rows);
+    transpose_in_halves(rows);
     const hn::Half<Tag<float>> half;
     for (int s = 0; s < kLanes; ++s) {
       x[back ? kBlock - 1 - s : s] = widen<T>(hn::LowerHalf(half, rows[s]));
@@ -125,7 +125,7 @@ struct BlockLanes {
       const auto high = narrow_half<T>(x[back ? kLanes - 1 - s : kLanes + s]);
       rows[s] = hn::Combine(Tag<float>(), high, low);
     }
-    turn_in_halves(rows);
+    transpose_in_halves(rows);
     for (int b = 0; back && b < kLanes / 2; ++b) std::swap(rows[b], rows[kLanes - 1 - b]);
   }
   template <class T, bool streamed>
@@ -160,7 +160,7 @@ struct BlockLanes {
     }
   }
   /// Four registers of 32-bit lanes: rows to columns, in both halves alike.
-  static PLANCK_MATH void turn_in_halves(Row32* rows) {
+  static PLANCK_MATH void transpose_in_halves(Row32* rows) {
     const Tag<float> d;
     const Tag<double> pairs;
     const auto low = hn::BitCast(pairs, hn::InterleaveLower(d, rows[0], rows[1]));
@@ -183,7 +183,7 @@ struct BlockLanes {
     for (int c = 0; c < kRowRegisters; ++c) {
       V tile[kLanes];
       for (int b = 0; b < kLanes; ++b) tile[b] = rows[(back ? kLanes - 1 - b : b) * kRowRegisters + c];
-      turn(tile);
+      transpose(tile);
       for (int j = 0; j < kLanes; ++j) {
         const int step = c * kLanes + j;
         x[back ? kBlock - 1 - step : step] = tile[j];
@@ -200,7 +200,7 @@ struct BlockLanes {
         const int step = c * kLanes + j;
         tile[j] = x[back ? kBlock - 1 - step : step];
       }
-      turn(tile);
+      transpose(tile);
       for (int b = 0; b < kLanes; ++b) rows[(back ? kLanes - 1 - b : b) * kRowRegisters + c] = tile[b];
     }
     ManyLanes::store<T>(rows, to, streamed);
@@ -208,7 +208,7 @@ struct BlockLanes {
   }
 
   /// A square tile, rows to columns.
-  static PLANCK_MATH void turn(V* tile) {
+  static PLANCK_MATH void transpose(V* tile) {
     const Tag<double> d;
     hn::Vec<Tag<double>> even[kLanes / 2];  // of two rows, their even columns side by side
     hn::Vec<Tag<double>> odd[kLanes / 2];
@@ -216,11 +216,11 @@ struct BlockLanes {
       even[p] = hn::InterleaveLower(d, tile[2 * p].raw, tile[2 * p + 1].raw);
       odd[p] = hn::InterleaveUpper(d, tile[2 * p].raw, tile[2 * p + 1].raw);
     }
-    turn_pairs(even, tile);
-    turn_pairs(odd, tile + 1);
+    transpose_pairs(even, tile);
+    transpose_pairs(odd, tile + 1);
   }
   /// Pair k of every register to the columns 2 k.
-  static PLANCK_MATH void turn_pairs(const hn::Vec<Tag<double>>* pairs, V* columns) {
+  static PLANCK_MATH void transpose_pairs(const hn::Vec<Tag<double>>* pairs, V* columns) {
     const Tag<double> d;
     if constexpr (kLanes == 2) {
       columns[0] = V(pairs[0]);
@@ -228,13 +228,14 @@ struct BlockLanes {
       columns[0] = V(hn::ConcatLowerLower(d, pairs[1], pairs[0]));
       columns[2] = V(hn::ConcatUpperUpper(d, pairs[1], pairs[0]));
     } else {
-      turn_halves(hn::ConcatLowerLower(d, pairs[2], pairs[0]), hn::ConcatLowerLower(d, pairs[3], pairs[1]), columns);
-      turn_halves(hn::ConcatUpperUpper(d, pairs[2], pairs[0]), hn::ConcatUpperUpper(d, pairs[3], pairs[1]),
-                  columns + 4);
+      transpose_halves(hn::ConcatLowerLower(d, pairs[2], pairs[0]), hn::ConcatLowerLower(d, pairs[3], pairs[1]),
+                       columns);
+      transpose_halves(hn::ConcatUpperUpper(d, pairs[2], pairs[0]), hn::ConcatUpperUpper(d, pairs[3], pairs[1]),
+                       columns + 4);
     }
   }
   template <class Raw>
-  static PLANCK_MATH void turn_halves(Raw a, Raw b, V* columns) {
+  static PLANCK_MATH void transpose_halves(Raw a, Raw b, V* columns) {
     columns[0] = V(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), a));
     columns[2] = V(hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a)));
   }

@@ -1,41 +1,209 @@
-// Scans along rows: an axis whose elements lie side by side, one row after the other or in pieces.
-//
-// The blocks of eight of one row stand beside each other in a register and are scanned together; then what stands
-// before each of them is found from their totals. Like the lanes of columns.hpp, in the canonical order.
+// The rows of a scan's loop: an axis whose elements lie side by side, one row after the other or in segments.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 
-#include "scan/cpu/columns.hpp"
+#include "core/layout.hpp"
+#include "cpu/parallel.hpp"
+#include "cpu/streaming.hpp"
+#include "scan/cpu/column_fold.hpp"
+#include "scan/cpu/pass.hpp"
 
 namespace planck::cpu {
 
-/// Elements of one row in scan order, from a multiple of kRowPiece on.
-struct RowRun {
-  const std::byte* input[kMaxScanInputs];  ///< the first element; null for what is not there
-  std::byte* output[kMaxScanOutputs];
-  bool input_back[kMaxScanInputs];  ///< the next element lies before the first
-  bool output_back[kMaxScanOutputs];
-  std::int64_t n;
-  std::int64_t position;  ///< the first element's place along the axis
-  std::int64_t position_step;
-  const double* before;    ///< the state of everything before, part by part; null if there is nothing
-  double* total;           ///< where the state of a run of kRowPiece elements is left, if it is wanted
-  double lag;              ///< what the step before left; the last step's is put there
-  bool writes;             ///< or states alone are wanted
-  bool streamed;           ///< outputs are stored non-temporally; they are aligned to a cache line
-  bool in_lanes;           ///< a feed's values stay as registers have them: runs of whole groups, one each way
-  const std::byte* ahead;  ///< memory that is wanted soon, as much as the first input has; or null
-  ScanEdge edge;           ///< at which end of the run an edge's operands stand, if it has any
-  const std::byte* edge_input;
+/// A group of elements as registers have it, of the widest ones.
+inline constexpr std::int64_t kMaxRowGroup = 64;
+
+constexpr std::int64_t row_segments(std::int64_t length) { return ceil_div(length, kRowSegment); }
+
+/// A state for each segment of a row.
+struct SegmentStates {
+  double* values;
+  int parts;
+  double* at(std::int64_t segment) const { return values + segment * parts; }
 };
 
-/// A run that begins elsewhere than at a row's start begins at a multiple of this.
-inline constexpr std::int64_t kRowPiece = numerics::kCarryBlock;
+/// Puts the prefix before a segment in the place of its total, which is taken in if another segment follows.
+inline void replace_total(OneColumnFold& fold, int parts, double* state, bool follows) {
+  double total[kMaxScanParts];
+  if (follows) std::copy_n(state, parts, total);
+  if (const std::byte* prefix = fold->prefix())
+    std::memcpy(state, prefix, static_cast<std::size_t>(parts * kPartBytes));
+  if (follows) fold->push_block(kCarryLevel, reinterpret_cast<const std::byte*>(total));
+}
 
-/// What is read twice in a row that threads share, piece by piece: still in the last-level cache the second time.
-inline constexpr std::int64_t kRowChunkBytes = 8 << 20;
-/// The same as a variable, for tests of many chunks in short rows.
-extern std::int64_t row_chunk_bytes;
+/// What a feed says: the first element's value, before which the others' lie, in order or as registers have them.
+struct FeedValues {
+  const double* first;
+  bool in_lanes;
+};
+
+/// The rows of a loop: where they are, and what a run over one or a segment of it needs to know.
+class Rows {
+ public:
+  Rows(const Stream& stream, const ScanPass& scan)
+      : scan_(scan),
+        kernel_(scan.kernel),
+        loop_(scan.loop),
+        length_(loop_.extent[scan.axis]),
+        streamed_(worth_streaming(stream, loop_, scan.kernel.inputs, scan.kernel.outputs)) {}
+
+  std::int64_t length() const { return length_; }
+  bool streamed() const { return streamed_; }
+
+  /// Calls body with each row from begin to end - 1, in the order that goes on through memory where a row leaves off:
+  /// processors fetch ahead only so, and short rows the other way round took three times as long.
+  template <class Body>
+  void for_each(std::int64_t begin, std::int64_t end, const Body& body) const {
+    const bool back = loop_.operand[0].stride[scan_.axis] < 0;
+    for (std::int64_t i = begin; i < end; ++i) body(row(back ? begin + (end - 1 - i) : i));
+  }
+
+  /// Every operand's first element of a row.
+  core::LoopPointers row(std::int64_t index) const {
+    core::LoopPointers at;
+    for (int k = 0; k < loop_.operands; ++k) at[k] = loop_.operand[k].base;
+    for (int d = loop_.rank - 1; d >= 0 && index > 0; --d) {
+      if (d == scan_.axis) continue;
+      const std::int64_t here = index % loop_.extent[d];
+      index /= loop_.extent[d];
+      for (int k = 0; k < loop_.operands; ++k) {
+        if (at[k] != nullptr) at[k] += here * loop_.operand[k].stride[d];
+      }
+    }
+    return at;
+  }
+
+  /// Elements start … start + n - 1 of a row.
+  RowRun run_of(const core::LoopPointers& row, std::int64_t start, std::int64_t n) const {
+    RowRun run{};
+    for (int k = 0; k < kernel_.inputs; ++k) {
+      const std::int64_t step = loop_.operand[k].stride[scan_.axis];
+      run.input[k] = row[k] == nullptr ? nullptr : row[k] + start * step;
+      run.input_back[k] = step < 0;
+    }
+    run.writes = true;
+    run.streamed = streamed_;
+    for (int k = 0; k < kernel_.outputs; ++k) {
+      const core::LoopOperand& op = loop_.operand[kernel_.inputs + k];
+      const std::int64_t step = k == kEdgeOutput ? 0 : op.stride[scan_.axis];
+      std::byte* const to = row[kernel_.inputs + k];
+      if (to == nullptr) continue;
+      run.output[k] = to + start * step;
+      run.output_back[k] = step < 0;
+      constexpr std::uintptr_t kLine = 64;
+      const auto line_end = reinterpret_cast<std::uintptr_t>(run.output[k] + (step < 0 ? op.element_bytes : 0));
+      if (k != kEdgeOutput && line_end % kLine != 0) run.streamed = false;
+    }
+    run.n = n;
+    run.position_step = scan_.descends ? -1 : 1;
+    run.position = scan_.descends ? length_ - 1 - start : start;
+    run.lag = kernel_.lag_start;
+    const bool has_edge = scan_.edge == ScanEdge::First ? start == 0 : start + n == length_;
+    if (scan_.edge != ScanEdge::None && has_edge) {
+      run.edge = scan_.edge;
+      run.edge_input = row[kernel_.inputs + kernel_.outputs];
+    }
+    return run;
+  }
+
+  /// Segment q of a row.
+  RowRun segment(const core::LoopPointers& row, std::int64_t q) const {
+    const std::int64_t start = q * kRowSegment;
+    return run_of(row, start, std::min(kRowSegment, length_ - start));
+  }
+
+  /// Gives a run its fed input: the first element's value, before which the others' lie.
+  void feed(RowRun& run, const FeedValues& values) const {
+    run.input[kernel_.inputs] = reinterpret_cast<const std::byte*>(values.first);
+    run.input_back[kernel_.inputs] = true;
+    run.in_lanes = values.in_lanes;
+  }
+
+  /// The lowest address of an input's elements `distance` elements further on than those of a run, wherever that is:
+  /// rows follow each other in memory, mostly.
+  const std::byte* ahead(const RowRun& run, int input, std::int64_t distance) const {
+    const std::int64_t step = loop_.operand[input].stride[scan_.axis];
+    const std::int64_t lowest = distance * step + (step < 0 ? (run.n - 1) * step : 0);
+    const auto from = reinterpret_cast<std::uintptr_t>(run.input[input]);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): it may lie outside of the tensor, and is fetched but never read
+    return reinterpret_cast<const std::byte*>(from + static_cast<std::uintptr_t>(lowest));
+  }
+
+  const ScanKernel& kernel() const { return kernel_; }
+
+ private:
+  const ScanPass& scan_;
+  const ScanKernel& kernel_;
+  const core::StridedLoop& loop_;
+  std::int64_t length_;
+  bool streamed_;
+};
+
+/// What a feed has to say about each element of a segment. It runs the other way, and so its own segments begin
+/// elsewhere: two of them have a part in it.
+class RowFeed {
+ public:
+  explicit RowFeed(const Rows& rows) : rows_(rows), kernel_(*rows.kernel().feed) {}
+
+  std::int64_t segments() const { return row_segments(rows_.length()); }
+
+  /// The prefix before each of the feed's segments in a row, from the second on.
+  void find_prefixes(const core::LoopPointers& row, const SegmentStates& prefixes) const {
+    for (std::int64_t q = 0; q + 1 < segments(); ++q) find_total(row, q, prefixes);
+    totals_to_prefixes(prefixes);
+  }
+  void find_total(const core::LoopPointers& row, std::int64_t q, const SegmentStates& totals) const {
+    RowRun run = run_of(row, q, kRowSegment);
+    run.total = totals.at(q);
+    kernel_.row(run);
+  }
+  void totals_to_prefixes(const SegmentStates& states) const {
+    OneColumnFold fold(kernel_);
+    for (std::int64_t q = 0; q < segments(); ++q) replace_total(fold, kernel_.parts, states.at(q), q + 1 < segments());
+  }
+
+  /// The values for a row's elements start … start + n - 1, where n is at most kRowSegment + 1, in `values`, which has
+  /// room for kValues. `ahead` is wanted soon after.
+  FeedValues values_of(const core::LoopPointers& row, const SegmentStates& prefixes, std::int64_t start, std::int64_t n,
+                       double* values, const std::byte* ahead = nullptr) const {
+    // In the feed's own order the elements are first … last.
+    const std::int64_t last = rows_.length() - 1 - start;
+    const std::int64_t first = last - (n - 1);
+    const std::int64_t from = first / kRowSegment * kRowSegment;
+    const bool in_lanes = first % kMaxRowGroup == 0 && (last + 1) % kMaxRowGroup == 0;
+    for (std::int64_t t = from; t <= last; t += kRowSegment) {
+      const std::int64_t q = t / kRowSegment;
+      RowRun segment = run_of(row, q, std::min(kRowSegment, last + 1 - t));
+      segment.prefix = q == 0 ? nullptr : prefixes.at(q);
+      segment.writes = true;
+      segment.output[0] = reinterpret_cast<std::byte*>(values + (t - from));
+      segment.in_lanes = in_lanes;
+      segment.ahead = ahead;
+      kernel_.row(segment);
+    }
+    return {values + (last - from), in_lanes};
+  }
+  static constexpr std::int64_t kValues = 2 * kRowSegment;
+
+ private:
+  /// n elements from the first of the feed's segment q on, for their states alone.
+  RowRun run_of(const core::LoopPointers& row, std::int64_t q, std::int64_t n) const {
+    const RowRun here = rows_.run_of(row, rows_.length() - 1 - q * kRowSegment, 1);
+    RowRun run{};
+    run.input[0] = here.input[kFeedInput];
+    run.input_back[0] = !here.input_back[kFeedInput];
+    run.n = n;
+    run.position = here.position;
+    run.position_step = -here.position_step;
+    run.lag = kernel_.lag_start;
+    return run;
+  }
+
+  const Rows& rows_;
+  const ScanKernel& kernel_;
+};
 
 }  // namespace planck::cpu

@@ -3,7 +3,6 @@
 
 #include "cpu/entries.hpp"
 #include "scan/carry.hpp"
-#include "scan/cpu/columns.hpp"
 #include "scan/cpu/exclusive.hpp"
 #include "scan/cpu/inclusive.hpp"
 #include "scan/cpu/kernel_row.hpp"
@@ -15,17 +14,17 @@ namespace planck::cpu {
 using scan::ScanJob;
 
 Status prepare_scan(const ScanJob& job, Selection& selection) noexcept {
-  std::span<const KernelRow> rows;
-  scan::with_element(job.key.element, [&]<class T>(T) { rows = scan_kernels<T>(selection.choice.arch); });
-  PLANCK_TRY(take_kernel(selection, 0, rows, scan::kernel_row(job.key, nullptr, job.backward)));
-  const LaneScanKernel& kernel = scan_kernel(selection.choice);
-  const LaneStates states{kernel.parts, kernel.lags, kernel.feed == nullptr ? 0 : kernel.feed->parts};
+  std::span<const KernelRow> kernels;
+  scan::with_element(job.key.element, [&]<class T>(T) { kernels = scan_kernels<T>(selection.choice.arch); });
+  PLANCK_TRY(take_kernel(selection, 0, kernels, scan::kernel_row(job.key, nullptr, job.backward)));
+  const ScanKernel& kernel = scan_kernel(selection.choice);
+  const ScanStates states{kernel.parts, kernel.lags, kernel.feed == nullptr ? 0 : kernel.feed->parts};
   const std::int64_t length = job.loop->extent[job.axis];
-  const std::int64_t lanes = length == 0 ? 0 : job.loop->count() / length;
+  const std::int64_t rows = length == 0 ? 0 : job.loop->count() / length;
   const int threads = selection.request.stream.threads();
   // An exclusive scan has one element less, and that may be cut otherwise.
   for (const std::int64_t scanned : {length, job.key.exclusive ? length - 1 : length}) {
-    selection.want_workspace(lane_scan_workspace(lanes, scanned, states, threads));
+    selection.want_workspace(scan_workspace(rows, scanned, states, threads));
   }
   return {};
 }
@@ -43,7 +42,7 @@ Status run_scan(const Run& run, const ScanJob& job) noexcept {
 
 bool run_small_scan(const Choice& choice, const ScanJob& job, void* const* operands, std::int64_t n) noexcept {
   const std::int64_t first = job.reverse ? (n - 1) * size_of(job.key.element) : 0;
-  const LaneScanKernel& kernel = scan_kernel(choice);
+  const ScanKernel& kernel = scan_kernel(choice);
   if (kernel.row == nullptr) return false;
   RowRun run{};
   run.input[0] = static_cast<const std::byte*>(operands[0]) + first;

@@ -1,9 +1,9 @@
 // The lanes that scans work in, one or many, and the scans themselves in them. Re-included once per target.
-#if defined(PLANCK_SCAN_SCAN_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef PLANCK_SCAN_SCAN_LANES_INL_H_
-#undef PLANCK_SCAN_SCAN_LANES_INL_H_
+#if defined(PLANCK_SCAN_SCANS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_SCAN_SCANS_INL_H_
+#undef PLANCK_SCAN_SCANS_INL_H_
 #else
-#define PLANCK_SCAN_SCAN_LANES_INL_H_
+#define PLANCK_SCAN_SCANS_INL_H_
 #endif
 
 #include <hwy/highway.h>
@@ -13,7 +13,7 @@
 
 #include "cpu/simd/lanes-inl.h"
 #include "numerics/storage.hpp"
-#include "scan/cpu/columns.hpp"
+#include "scan/cpu/kernel.hpp"
 #include "scan/scalar.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,7 +32,7 @@ struct ScanTraits {
   using State = typename Scan::State;
   static constexpr bool kLags = requires { Scan::kLagStart; };  ///< a step leaves a value for the next
   static constexpr bool kBegins = !kLags && requires(const V* v) { Scan::begin(v); };  ///< an initial state
-  static constexpr bool kBefore = requires { Scan::identity(); };  ///< the value of the prefix before an element
+  static constexpr bool kExclusive = requires { Scan::identity(); };  ///< the value of the prefix before an element
   static constexpr bool kGradient = requires(V * v, State s) { Scan::gradients(v, true, *v, s, v); };
   /// combine takes an exponential, whose exponent depends on no sum.
   static constexpr bool kExponential = requires(V a, V b) { Scan::exponent(a, b); };
@@ -107,10 +107,10 @@ struct ManyLanes {
       store_whole(Vec<std::uint16_t>(hn::Combine(d16, high, low)), reinterpret_cast<std::uint16_t*>(to), streamed);
     }
   }
-  static PLANCK_MATH void positions(std::int64_t first, std::int64_t lane, V* x) {
+  static PLANCK_MATH void positions(std::int64_t first, std::int64_t step, V* x) {
     for (int r = 0; r < kRegisters; ++r) {
       const V lanes(hn::Iota(Tag<double>(), static_cast<double>(r * half())));
-      x[r] = V(static_cast<double>(first)) + lanes * V(static_cast<double>(lane));
+      x[r] = V(static_cast<double>(first)) + lanes * V(static_cast<double>(step));
     }
   }
   static PLANCK_MATH bool all_same(V a, V b) { return hn::AllTrue(Tag<double>(), ((a <= b) & (b <= a)).raw); }

@@ -10,7 +10,7 @@
 namespace planck::cpu {
 namespace {
 
-LaneStates states_of(const LaneScanKernel& kernel) {
+ScanStates states_of(const ScanKernel& kernel) {
   return {kernel.parts, kernel.lags, kernel.feed == nullptr ? 0 : kernel.feed->parts};
 }
 
@@ -20,9 +20,9 @@ Cut choose_cut(std::int64_t length) {
   for (int level = kCarryLevel; level >= 2; --level) {
     cut.level = level;
     cut.blocks = (length - 1) / cut.size();
-    if (cut.blocks >= 4 * kFewLanes) return cut;
+    if (cut.blocks >= 4 * kFewColumns) return cut;
   }
-  return cut.blocks >= kFewLanes ? cut : Cut{};
+  return cut.blocks >= kFewColumns ? cut : Cut{};
 }
 
 /// Memory for a cut scan: the stack where that is enough, or the workspace; empty if neither is.
@@ -33,7 +33,7 @@ std::span<T> memory_for(std::int64_t needed, std::span<T> stack, const Workspace
 }
 
 /// False where no way along rows has the memory that it needs.
-bool run_rows(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept {
+bool run_along_rows(const Stream& stream, const ScanPass& scan, const Workspace& workspace) noexcept {
   if (scan.cuttable && rows_want_cut(stream, scan)) {
     double stack[kStackRowValues];
     const std::span<double> values = memory_for<double>(cut_row_values(scan), stack, workspace);
@@ -47,17 +47,17 @@ bool run_rows(const Stream& stream, const LaneScan& scan, const Workspace& works
   return true;
 }
 
-void run_columns(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept {
+void run_across_columns(const Stream& stream, const ScanPass& scan, const Workspace& workspace) noexcept {
   core::StridedLoop loop = scan.loop;
   const std::int64_t length = loop.extent[scan.axis];
   arrange_columns(loop, scan.axis);
-  const std::int64_t rows = loop.count() / length;
-  const std::int64_t lanes = loop.extent[loop.rank - 2];
-  const std::int64_t strips = rows / lanes * ceil_div(lanes, kFewLanes);  // the narrowest that are worth it
+  const std::int64_t all = loop.count() / length;
+  const std::int64_t columns = loop.extent[loop.rank - 2];
+  const std::int64_t strips = all / columns * ceil_div(columns, kFewColumns);  // the narrowest that are worth it
   const Cut cut = choose_cut(length);
-  if (scan.cuttable && cut.blocks > 0 && (lanes < kFewLanes || strips < stream.threads())) {
+  if (scan.cuttable && cut.blocks > 0 && (columns < kFewColumns || strips < stream.threads())) {
     std::uint64_t stack[kStackStates];
-    const std::int64_t needed = cut_column_values(rows, length, cut, states_of(scan.kernel));
+    const std::int64_t needed = cut_column_values(all, length, cut, states_of(scan.kernel));
     const std::span<std::uint64_t> states = memory_for<std::uint64_t>(needed, stack, workspace);
     if (!states.empty()) {
       return run_cut_columns(stream, scan, loop, cut, reinterpret_cast<std::byte*>(states.data()));
@@ -68,29 +68,28 @@ void run_columns(const Stream& stream, const LaneScan& scan, const Workspace& wo
 
 }  // namespace
 
-std::size_t lane_scan_workspace(std::int64_t lanes, std::int64_t length, const LaneStates& states,
-                                int threads) noexcept {
-  if (lanes == 0 || length == 0) return 0;
+std::size_t scan_workspace(std::int64_t rows, std::int64_t length, const ScanStates& states, int threads) noexcept {
+  if (rows == 0 || length == 0) return 0;
   std::int64_t values = 0;
   const Cut cut = choose_cut(length);
-  if (lanes < kFewLanes * threads && cut.blocks > 0) values = cut_column_values(lanes, length, cut, states);
+  if (rows < kFewColumns * threads && cut.blocks > 0) values = cut_column_values(rows, length, cut, states);
   if (values <= kStackStates) values = 0;
   std::int64_t feed = 0;
   if (states.feed_parts > 0) {
-    const std::int64_t lane_bytes = Strip::feed_bytes(length, states.feed_parts);
-    const std::int64_t shares = std::min<std::int64_t>(lanes, threads);
-    const std::int64_t width = std::min(Strip::kFedLanes, ceil_div(lanes, shares));
-    const std::int64_t each = std::max(lane_bytes, std::min(kFeedBytes, lane_bytes * width));
+    const std::int64_t row_bytes = ColumnStrip::feed_bytes(length, states.feed_parts);
+    const std::int64_t shares = std::min<std::int64_t>(rows, threads);
+    const std::int64_t width = std::min(ColumnStrip::kFedColumns, ceil_div(rows, shares));
+    const std::int64_t each = std::max(row_bytes, std::min(kFeedBytes, row_bytes * width));
     if (each > kStackFeedBytes) feed = shares * each;
   }
   const std::int64_t bytes = std::max(values * kPartBytes, feed);
   return bytes == 0 ? 0 : static_cast<std::size_t>(bytes + kPartBytes);
 }
 
-void run_lane_scan(const Stream& stream, const LaneScan& scan, const Workspace& workspace) noexcept {
+void run_scan_pass(const Stream& stream, const ScanPass& scan, const Workspace& workspace) noexcept {
   if (scan.loop.count() == 0) return;
-  if (runs_along_rows(scan) && run_rows(stream, scan, workspace)) return;
-  run_columns(stream, scan, workspace);
+  if (runs_along_rows(scan) && run_along_rows(stream, scan, workspace)) return;
+  run_across_columns(stream, scan, workspace);
 }
 
 }  // namespace planck::cpu

@@ -1,4 +1,4 @@
-// Scans of lanes side by side: a thread walks its lane, or a segment of it, with the open blocks in registers.
+// Scans of columns side by side: a thread walks its column, or a segment of it, with the open blocks in registers.
 #pragma once
 
 #include "scan/cuda/rows.cuh"
@@ -44,7 +44,7 @@ struct Walk {
 };
 
 template <class Pass>
-__device__ __forceinline__ void store_column(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
+__device__ __forceinline__ void store_column(const ScanTask& task, const RowPlaces<Pass>& at, std::int64_t s,
                                              std::int64_t count, const Eight<Pass>& e,
                                              const Open<typename Pass::Math>& before, typename Pass::V& last) {
   using V = typename Pass::V;
@@ -61,7 +61,7 @@ __device__ __forceinline__ void store_column(const ScanTask& task, const Lane<Pa
 
 /// The inputs that states do not need, of a segment with `count` steps left.
 template <class Pass>
-__device__ __forceinline__ void load_late_column(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
+__device__ __forceinline__ void load_late_column(const ScanTask& task, const RowPlaces<Pass>& at, std::int64_t s,
                                                  std::int64_t count, std::int64_t state, Eight<Pass>& e) {
   using V = typename Pass::V;
 #pragma unroll
@@ -80,8 +80,8 @@ __device__ __forceinline__ void load_late_column(const ScanTask& task, const Lan
   if constexpr (Pass::kLeads) set_edge(task, at, s, e);
 }
 
-/// Lanes of up to 4096 steps, or segments of 512 of longer ones. Two blocks a multiprocessor allow as many registers as
-/// there are: left to itself the compiler takes fewer for more blocks, and spills.
+/// Columns of up to 4096 steps, or segments of 512 of longer ones. Two blocks a multiprocessor allow as many registers
+/// as there are: left to itself the compiler takes fewer for more blocks, and spills.
 template <class Pass>
 __global__ void __launch_bounds__(kColumnThreads, 2) scan_columns(const ScanTask task, const ScanMode mode) {
   using V = typename Pass::V;
@@ -89,28 +89,28 @@ __global__ void __launch_bounds__(kColumnThreads, 2) scan_columns(const ScanTask
   using State = typename Pass::State;
   constexpr int kParts = Math::kParts;
   constexpr std::int64_t kSegment = numerics::block_size(kColumnLevel);
-  const std::int64_t items = mode == ScanMode::Whole ? task.lanes : task.lanes * task.segments;
+  const std::int64_t items = mode == ScanMode::Whole ? task.rows : task.rows * task.segments;
   for (std::int64_t item = std::int64_t{blockIdx.x} * kColumnThreads + threadIdx.x; item < items;
        item += std::int64_t{gridDim.x} * kColumnThreads) {
-    const std::int64_t segment = mode == ScanMode::Whole ? 0 : item / task.lanes;
-    const std::int64_t lane = item - segment * task.lanes;
-    const std::int64_t state = lane * task.segments + segment;
-    const Lane<Pass> at(task, lane);
+    const std::int64_t segment = mode == ScanMode::Whole ? 0 : item / task.rows;
+    const std::int64_t column = item - segment * task.rows;
+    const std::int64_t state = column * task.segments + segment;
+    const RowPlaces<Pass> at(task, column);
     const std::int64_t begin = segment * kSegment;
     const std::int64_t end = mode == ScanMode::Whole || begin + kSegment > task.length ? task.length : begin + kSegment;
     std::int64_t before = 0;
     Open<Math> above{};
     V last{};
     if (mode == ScanMode::Finish) {
-      before = task.lane_words[lane * kLaneWords];
+      before = task.row_words[column * kRowWords];
       above.any = before + begin > 0;
       if (above.any) above.state = load_state<State>(task.states + state * kParts);
       if (task.value == ScanValue::Exclusive) {
-        last = from_word<V>(segment == 0 ? task.lane_words[lane * kLaneWords + 1]
+        last = from_word<V>(segment == 0 ? task.row_words[column * kRowWords + 1]
                                          : task.ends[(state - 1) * kTileLevel * kParts]);
       }
     } else {
-      const LaneStart start(task, lane);
+      const CarryStart start(task, column);
       before = start.before;
       if (mode == ScanMode::Whole) above = carried<Math>(start);
       last = from_word<V>(start.value);
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kColumnThreads, 2) scan_columns(const ScanTask
   }
 }
 
-/// From the totals of a lane's segments to the prefix before each, by a block of 64 or 512 threads for each lane. A
+/// From the totals of a column's segments to the prefix before each, by a block of 64 or 512 threads for each column. A
 /// carry may start inside a tree: then its open blocks stand for the threads before.
 template <class Pass>
 __global__ void __launch_bounds__(kTileThreads, 1) scan_heads(const ScanTask task) {
@@ -183,16 +183,16 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_heads(const ScanTask tas
   const int tree_levels = blockDim.x == kTileThreads ? 4 : 3;
   const std::int64_t chunk = numerics::block_size(tree_levels);
   const int above = task.level + tree_levels;  // the lowest level outside the tree
-  for (std::int64_t lane = blockIdx.x; lane < task.lanes; lane += gridDim.x) {
-    const LaneStart start(task, lane);
-    std::byte* const carry_out = lane_of(task, kScanCarryOut, lane);
+  for (std::int64_t column = blockIdx.x; column < task.rows; column += gridDim.x) {
+    const CarryStart start(task, column);
+    std::byte* const carry_out = row_of(task, kScanCarryOut, column);
     const std::int64_t out_step = task.operand[kScanCarryOut].step;
     const std::int64_t first = start.before >> (numerics::kRadixBits * task.level);  // block of the segments' level
     const std::int64_t end = first + task.segments;
     if (thread == 0) {
       levels.take(start, above);
-      task.lane_words[lane * kLaneWords] = start.before;
-      task.lane_words[lane * kLaneWords + 1] = start.value;
+      task.row_words[column * kRowWords] = start.before;
+      task.row_words[column * kRowWords + 1] = start.value;
     }
     for (std::int64_t base = first & -chunk; base < end; base += chunk) {
       const int inside = base < first ? static_cast<int>(first - base) : 0;  // what the carry stands for
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_heads(const ScanTask tas
         open = {carried_state<State>(start.carry, start.step, task.level), true};
       }
       const Open<Math> opened = open;
-      std::int64_t* const states = task.states + (lane * task.segments + (block - first)) * kParts;
+      std::int64_t* const states = task.states + (column * task.segments + (block - first)) * kParts;
       State total[kEight];
 #pragma unroll
       for (int j = 0; j < kEight; ++j) {
@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_heads(const ScanTask tas
           const std::int64_t segment = block + j - first;
           const bool full = (segment + 1) << (numerics::kRadixBits * task.level) <= task.length;
           if (task.value == ScanValue::Exclusive && full) {
-            std::int64_t* const ends = task.ends + (lane * task.segments + segment) * kTileLevel * kParts;
+            std::int64_t* const ends = task.ends + (column * task.segments + segment) * kTileLevel * kParts;
             Open<Math> prefix = head;
             for (int level = task.level - 1; level >= 0; --level) {
               prefix.add(load_state<State>(ends + level * kParts));

@@ -39,14 +39,14 @@ class Count {
 
 /// The axis among a tensor's elements.
 struct Axis {
-  std::int64_t lanes = 1;
+  std::int64_t rows = 1;
   std::int64_t length = 1;
   std::int64_t inner = 1;
 
   template <class Extents>
   Axis(const Extents& extent, int rank, int axis) : length(extent[axis]) {
     for (int d = 0; d < rank; ++d) {
-      if (d != axis) lanes *= extent[d];
+      if (d != axis) rows *= extent[d];
       if (d > axis) inner *= extent[d];
     }
   }
@@ -55,43 +55,43 @@ struct Axis {
 constexpr std::int64_t kMostParts = scan::kStateWords;
 
 /// The parts of the workspace, in words: those of a cut scan for all its passes, then a gradient's fed input.
-struct Places {
+struct ScanPlaces {
   std::int64_t states;
   std::int64_t ends;
   std::int64_t edges;
-  std::int64_t lane_words;
+  std::int64_t row_words;
 };
-Places places_of(const ScanSchedule& schedule, std::int64_t lanes) {
-  const std::int64_t segments = lanes * schedule.segments;
-  Places places{};
+ScanPlaces places_of(const ScanSchedule& schedule, std::int64_t rows) {
+  const std::int64_t segments = rows * schedule.segments;
+  ScanPlaces places{};
   places.ends = segments * kMostParts;
   places.edges = places.ends + segments * kMostParts * kTileLevel;
-  places.lane_words = places.edges + segments * kScanInputs;
+  places.row_words = places.edges + segments * kScanInputs;
   return places;
 }
 /// All of it, for one length of the axis.
 Count words_of(const ScanJob& job, const Axis& axis, std::int64_t length) {
-  const ScanSchedule schedule(axis.lanes, length, axis.inner);
-  const auto lanes = static_cast<std::uint64_t>(axis.lanes);
+  const ScanSchedule schedule(axis.rows, length, axis.inner);
+  const auto rows = static_cast<std::uint64_t>(axis.rows);
   Count words = 0;
   if (schedule.cut()) {
     const auto segments = static_cast<std::uint64_t>(schedule.segments);
-    words = Count(lanes) * (Count(segments) * (kMostParts + kMostParts * kTileLevel + kScanInputs) + kLaneWords);
+    words = Count(rows) * (Count(segments) * (kMostParts + kMostParts * kTileLevel + kScanInputs) + kRowWords);
   }
-  if (job.backward && job.key.is_fed()) words = words + Count(lanes) * static_cast<std::uint64_t>(length);
+  if (job.backward && job.key.is_fed()) words = words + Count(rows) * static_cast<std::uint64_t>(length);
   return words;
 }
 
 // ---- tasks ----
 
-/// A task over the lanes of a loop, without operands.
+/// A task over the rows of a loop, without operands.
 ScanTask make_task(const ScanJob& job, const StridedLoop& loop) {
   ScanTask task{};
   for (int d = 0; d < loop.rank; ++d) {
     if (d != job.axis) task.extent[task.rank++] = loop.extent[d];
   }
-  task.lanes = 1;
-  for (int d = 0; d < task.rank; ++d) task.lanes *= task.extent[d];
+  task.rows = 1;
+  for (int d = 0; d < task.rank; ++d) task.rows *= task.extent[d];
   task.length = loop.extent[job.axis];
   task.position_step = 1;
   return task;
@@ -170,12 +170,12 @@ void collapse_lanes(ScanTask& task) {
 class Passes {
  public:
   Passes(const Run& run, const ScanJob& job, const Axis& axis, std::int64_t length, std::int64_t* words)
-      : run_(run), job_(job), schedule_(axis.lanes, length, axis.inner), words_(words), lanes_(axis.lanes) {}
+      : run_(run), job_(job), schedule_(axis.rows, length, axis.inner), words_(words), rows_(axis.rows) {}
 
   bool columns() const { return schedule_.columns; }
   /// After what cut scans keep.
   std::int64_t* fed_values() const {
-    return schedule_.cut() ? words_ + places_of(schedule_, lanes_).lane_words + lanes_ * kLaneWords : words_;
+    return schedule_.cut() ? words_ + places_of(schedule_, rows_).row_words + rows_ * kRowWords : words_;
   }
 
   Status forward(ScanTask& task, const scan::ScanKey& key) const noexcept {
@@ -207,11 +207,11 @@ class Passes {
   scan::CudaScan prepared(ScanTask& task) const {
     collapse_lanes(task);
     if (schedule_.cut()) {
-      const Places places = places_of(schedule_, lanes_);
+      const ScanPlaces places = places_of(schedule_, rows_);
       task.states = words_ + places.states;
       task.ends = words_ + places.ends;
       task.edges = words_ + places.edges;
-      task.lane_words = words_ + places.lane_words;
+      task.row_words = words_ + places.row_words;
     }
     task.level = schedule_.level;
     task.segments = schedule_.segments;
@@ -222,26 +222,26 @@ class Passes {
   const ScanJob& job_;
   ScanSchedule schedule_;
   std::int64_t* words_;
-  std::int64_t lanes_;
+  std::int64_t rows_;
 };
 
 // ---- ends ----
 
-/// +0 in an operand's first step of every lane.
+/// +0 in an operand's first step of every row.
 __global__ void __launch_bounds__(kColumnThreads) store_zeros(const ScanTask task, const int slot) {
-  for (std::int64_t lane = std::int64_t{blockIdx.x} * kColumnThreads + threadIdx.x; lane < task.lanes;
-       lane += std::int64_t{gridDim.x} * kColumnThreads) {
-    store_value(lane_of(task, slot, lane), task.operand[slot].element, 0.0);
+  for (std::int64_t row = std::int64_t{blockIdx.x} * kColumnThreads + threadIdx.x; row < task.rows;
+       row += std::int64_t{gridDim.x} * kColumnThreads) {
+    store_value(row_of(task, slot, row), task.operand[slot].element, 0.0);
   }
 }
 
 /// A piece without elements passes on what it got.
 __global__ void __launch_bounds__(kColumnThreads) pass_carries_on(const ScanTask task) {
   const ScanOperand& out = task.operand[kScanCarryOut];
-  for (std::int64_t lane = std::int64_t{blockIdx.x} * kColumnThreads + threadIdx.x; lane < task.lanes;
-       lane += std::int64_t{gridDim.x} * kColumnThreads) {
-    std::byte* const to = lane_of(task, kScanCarryOut, lane);
-    const LaneStart start(task, lane);
+  for (std::int64_t row = std::int64_t{blockIdx.x} * kColumnThreads + threadIdx.x; row < task.rows;
+       row += std::int64_t{gridDim.x} * kColumnThreads) {
+    std::byte* const to = row_of(task, kScanCarryOut, row);
+    const CarryStart start(task, row);
     for (int word = scan::kCarryTotals; word < scan::kCarryValue; ++word) {
       word_at(to, out.step, word) = start.carry == nullptr ? 0 : word_at(start.carry, start.step, word);
     }
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(kColumnThreads) pass_carries_on(const ScanTask
   }
 }
 
-std::int64_t lane_blocks(const ScanTask& task) { return (task.lanes + kColumnThreads - 1) / kColumnThreads; }
+std::int64_t row_blocks(const ScanTask& task) { return (task.rows + kColumnThreads - 1) / kColumnThreads; }
 
 /// The workspace's first aligned word; null if there is none.
 std::int64_t* words_in(const Workspace& workspace) {
@@ -271,7 +271,7 @@ void set_forward(ScanTask& task, const ScanJob& job) {
 Status forward(const Run& run, const ScanJob& job) noexcept {
   const StridedLoop& loop = *job.loop;
   ScanTask task = make_task(job, loop);
-  if (task.lanes == 0) return {};
+  if (task.rows == 0) return {};
   const scan::ScanKey& key = job.key;
   set_forward(task, job);
   task.value = key.exclusive ? ScanValue::Exclusive : ScanValue::Inclusive;
@@ -289,7 +289,7 @@ Status forward(const Run& run, const ScanJob& job) noexcept {
   }
   if (task.length == 0) {
     if (task.operand[kScanCarryOut].base == nullptr) return {};
-    return launch(run, lane_blocks(task), kColumnThreads, pass_carries_on, task);
+    return launch(run, row_blocks(task), kColumnThreads, pass_carries_on, task);
   }
   const Axis axis(loop.extent, loop.rank, job.axis);
   return Passes(run, job, axis, task.length, words_in(run.workspace)).forward(task, key);
@@ -314,7 +314,7 @@ Status backward(const Run& run, const ScanJob& job) noexcept {
   const StridedLoop& loop = *job.loop;
   const scan::ScanKey& key = job.key;
   ScanTask task = make_task(job, loop);
-  if (task.lanes == 0) return {};
+  if (task.rows == 0) return {};
   const std::int64_t n = task.length;
   task.length = n > 0 && key.exclusive ? n - 1 : n;
   for (int k = 0; k < job.inputs; ++k) {
@@ -327,7 +327,7 @@ Status backward(const Run& run, const ScanJob& job) noexcept {
   if (n == 0) {
     // No element uses the initial state.
     if (task.operand[kScanOut + scan::kDInitial].base == nullptr) return {};
-    return launch(run, lane_blocks(task), kColumnThreads, store_zeros, task, kScanOut + scan::kDInitial);
+    return launch(run, row_blocks(task), kColumnThreads, store_zeros, task, kScanOut + scan::kDInitial);
   }
   set_operand(task, kScanInitial, loop, job.axis, job.inputs + job.outputs, key.element);
   ScanTask zeros = task;  // of an exclusive scan, whose last element nothing uses
@@ -352,14 +352,14 @@ Status backward(const Run& run, const ScanJob& job) noexcept {
     PLANCK_TRY(passes.backward(task));
   }
   if (!key.exclusive) return {};
-  return launch(run, lane_blocks(zeros), kColumnThreads, store_zeros, zeros, static_cast<int>(kScanOut));
+  return launch(run, row_blocks(zeros), kColumnThreads, store_zeros, zeros, static_cast<int>(kScanOut));
 }
 
 }  // namespace
 
 std::size_t scan_workspace(const ScanJob& job) noexcept {
   const Axis axis(job.loop->extent, job.loop->rank, job.axis);
-  if (axis.lanes == 0 || axis.length == 0) return 0;
+  if (axis.rows == 0 || axis.length == 0) return 0;
   std::uint64_t words = words_of(job, axis, axis.length).value();
   // An exclusive gradient has one element less, and that may be cut otherwise.
   if (job.key.exclusive) words = std::max(words, words_of(job, axis, axis.length - 1).value());

@@ -67,24 +67,24 @@ struct Eight {
   typename Pass::State state[kEight];
 };
 
-/// One lane's operands, at its first step.
+/// One row's operands, at its first step.
 template <class Pass>
-struct Lane {
+struct RowPlaces {
   std::byte* in[Pass::kInputs];
   std::byte* out[Pass::kOutputs];
   std::byte* initial;
 
-  Lane() = default;  // in shared memory
-  __device__ __forceinline__ Lane(const ScanTask& task, std::int64_t lane) {
+  RowPlaces() = default;  // in shared memory
+  __device__ __forceinline__ RowPlaces(const ScanTask& task, std::int64_t row) {
 #pragma unroll
     for (int k = 0; k < Pass::kInputs; ++k) in[k] = task.operand[kScanIn + k].base;
 #pragma unroll
     for (int k = 0; k < Pass::kOutputs; ++k) out[k] = task.operand[kScanOut + k].base;
     initial = task.operand[kScanInitial].base;
     for (int d = task.rank - 1; d >= 0; --d) {
-      const std::int64_t rest = d == 0 ? 0 : lane / task.extent[d];
-      const std::int64_t index = lane - rest * task.extent[d];
-      lane = rest;
+      const std::int64_t rest = d == 0 ? 0 : row / task.extent[d];
+      const std::int64_t index = row - rest * task.extent[d];
+      row = rest;
 #pragma unroll
       for (int k = 0; k < Pass::kInputs; ++k) go(in[k], index * task.operand[kScanIn + k].stride[d]);
 #pragma unroll
@@ -98,21 +98,21 @@ struct Lane {
   }
 };
 
-/// One operand of a lane, or null.
-__device__ __forceinline__ std::byte* lane_of(const ScanTask& task, int slot, std::int64_t lane) {
+/// One operand of a row, or null.
+__device__ __forceinline__ std::byte* row_of(const ScanTask& task, int slot, std::int64_t row) {
   const ScanOperand& operand = task.operand[slot];
   if (operand.base == nullptr) return nullptr;
   std::int64_t offset = 0;
   for (int d = task.rank - 1; d >= 0; --d) {
-    const std::int64_t rest = d == 0 ? 0 : lane / task.extent[d];
-    offset += (lane - rest * task.extent[d]) * operand.stride[d];
-    lane = rest;
+    const std::int64_t rest = d == 0 ? 0 : row / task.extent[d];
+    offset += (row - rest * task.extent[d]) * operand.stride[d];
+    row = rest;
   }
   return operand.base + offset;
 }
 
 template <class Pass>
-__device__ __forceinline__ typename Pass::V load_input(const ScanTask& task, const Lane<Pass>& at, int k,
+__device__ __forceinline__ typename Pass::V load_input(const ScanTask& task, const RowPlaces<Pass>& at, int k,
                                                        std::int64_t s) {
   const ScanOperand& operand = task.operand[kScanIn + k];
   return load_value<typename Pass::V>(at.in[k] + s * operand.step, operand.element);
@@ -131,7 +131,7 @@ __device__ __forceinline__ bool looks_back(const ScanTask& task, int k) {
 
 /// What an input has before its first step.
 template <class Pass>
-__device__ __forceinline__ typename Pass::V start_of(const ScanTask& task, const Lane<Pass>& at, int k) {
+__device__ __forceinline__ typename Pass::V start_of(const ScanTask& task, const RowPlaces<Pass>& at, int k) {
   if (is_moved(task, k)) return load_input(task, at, k, -1);
   if constexpr (Pass::kLags) {
     return Pass::Math::kLagStart;
@@ -156,7 +156,8 @@ __device__ __forceinline__ void move_back(V (&value)[kEight], V last) {
 
 /// The recurrence's last step has the initial state, if any, for the h before it. `s` is the first of the eight.
 template <class Pass>
-__device__ __forceinline__ void set_edge(const ScanTask& task, const Lane<Pass>& at, std::int64_t s, Eight<Pass>& e) {
+__device__ __forceinline__ void set_edge(const ScanTask& task, const RowPlaces<Pass>& at, std::int64_t s,
+                                         Eight<Pass>& e) {
   const std::int64_t last = task.length - 1 - s;
   if (last < 0 || last >= kEight || at.initial == nullptr) return;
   const auto initial = load_value<typename Pass::V>(at.initial, task.operand[kScanInitial].element);
@@ -168,7 +169,7 @@ __device__ __forceinline__ void set_edge(const ScanTask& task, const Lane<Pass>&
 
 /// The states of the eight, each combined with those before it. `lag` is what the step before left.
 template <class Pass>
-__device__ __forceinline__ void fold_eight(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
+__device__ __forceinline__ void fold_eight(const ScanTask& task, const RowPlaces<Pass>& at, std::int64_t s,
                                            std::int64_t before, typename Pass::V lag, Eight<Pass>& e) {
   using V = typename Pass::V;
   using Math = typename Pass::Math;
@@ -223,7 +224,7 @@ __device__ __forceinline__ void join_eight(const Open<typename Pass::Math>& befo
 
 /// Output k of the eight joined states; of a scan the inclusive values.
 template <class Pass>
-__device__ __forceinline__ void values_of(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
+__device__ __forceinline__ void values_of(const ScanTask& task, const RowPlaces<Pass>& at, std::int64_t s,
                                           const Eight<Pass>& e, int k, typename Pass::V (&value)[kEight]) {
   using V = typename Pass::V;
   using Math = typename Pass::Math;
@@ -260,7 +261,7 @@ __device__ __forceinline__ typename Pass::V value_before(const ScanTask& task,
 /// The recurrence's gradient of the initial state, by the thread whose eight hold the last step. Before any result is
 /// stored, as one may replace the a that it reads.
 template <class Pass>
-__device__ __forceinline__ void store_edge(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
+__device__ __forceinline__ void store_edge(const ScanTask& task, const RowPlaces<Pass>& at, std::int64_t s,
                                            const Eight<Pass>& e) {
   if constexpr (Pass::kLeads) {
     const std::int64_t last = task.length - 1 - s;
@@ -285,10 +286,10 @@ inline constexpr bool kCanMove = !Pass::kBackward && Pass::kOutputs == 1;
 template <class Pass>
 inline constexpr int kStepOutputs = Pass::kLeads ? 2 : Pass::kOutputs;
 
-/// Calls put(value, to, operand) with the eight values of every output that is wanted and the lane it goes to. `first`
+/// Calls put(value, to, operand) with the eight values of every output that is wanted and the row it goes to. `first`
 /// gives the exclusive value of the first of them for the inclusive one of the last.
 template <class Pass, class First, class Put>
-__device__ __forceinline__ void put_values(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
+__device__ __forceinline__ void put_values(const ScanTask& task, const RowPlaces<Pass>& at, std::int64_t s,
                                            const Eight<Pass>& e, const Open<typename Pass::Math>& before,
                                            const First& first, const Put& put) {
 #pragma unroll

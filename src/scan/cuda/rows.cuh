@@ -22,7 +22,7 @@ __device__ __forceinline__ State shuffled(State state, int lane) {
 /// Stores what the joined states of a warp's slots stand for. `first` gives the exclusive value of this thread's first
 /// slot for the inclusive one of its last.
 template <class Pass, class First>
-__device__ __forceinline__ void store_values(const ScanTask& task, const Lane<Pass>& at, Quad* stage,
+__device__ __forceinline__ void store_values(const ScanTask& task, const RowPlaces<Pass>& at, Quad* stage,
                                              const WarpRows& rows, std::int64_t row_step, std::int64_t s,
                                              const Eight<Pass>& e, const Open<typename Pass::Math>& before,
                                              const First& first) {
@@ -35,9 +35,9 @@ __device__ __forceinline__ void store_values(const ScanTask& task, const Lane<Pa
 
 /// The inputs that states do not need. `next` is the lead input's element after the warp's last slot.
 template <class Pass>
-__device__ __forceinline__ void load_late(const ScanTask& task, const Lane<Pass>& at, Quad* stage, const WarpRows& rows,
-                                          std::int64_t row_step, std::int64_t s, typename Pass::V next,
-                                          Eight<Pass>& e) {
+__device__ __forceinline__ void load_late(const ScanTask& task, const RowPlaces<Pass>& at, Quad* stage,
+                                          const WarpRows& rows, std::int64_t row_step, std::int64_t s,
+                                          typename Pass::V next, Eight<Pass>& e) {
 #pragma unroll
   for (int k = 0; k < Pass::kInputs; ++k) {
     const ScanOperand& operand = task.operand[kScanIn + k];
@@ -77,14 +77,14 @@ __global__ void __launch_bounds__(kShortThreads, kShortBlocks<Pass>)
   const int place = digit(own);          // in its eight
   const int eight = own / kEight;        // among the row's eights of threads
   const int rows_per_warp = kWarp / threads;
-  const std::int64_t warps = (task.lanes + rows_per_warp - 1) / rows_per_warp;
+  const std::int64_t warps = (task.rows + rows_per_warp - 1) / rows_per_warp;
   for (std::int64_t w = std::int64_t{blockIdx.x} * kShortWarps + warp; w < warps;
        w += std::int64_t{gridDim.x} * kShortWarps) {
     const std::int64_t own_row = w * rows_per_warp + lane / threads;
-    const bool active = own_row < task.lanes;
-    const std::int64_t row = active ? own_row : task.lanes - 1;
-    const Lane<Pass> at(task, row);
-    const LaneStart start(task, row);
+    const bool active = own_row < task.rows;
+    const std::int64_t row = active ? own_row : task.rows - 1;
+    const RowPlaces<Pass> at(task, row);
+    const CarryStart start(task, row);
     const Open<Math> above = carried<Math>(start);
     Open<Math> twos{};    // whole blocks of 64 in the open block of 512
     Open<Math> threes{};  // whole blocks of 512
@@ -166,7 +166,7 @@ struct TileEdges {
 
 /// An input's element before this thread's first step, given the thread's last one.
 template <class Pass>
-__device__ __forceinline__ typename Pass::V element_before(const ScanTask& task, const Lane<Pass>& at, int k,
+__device__ __forceinline__ typename Pass::V element_before(const ScanTask& task, const RowPlaces<Pass>& at, int k,
                                                            std::int64_t s, ScanMode mode, std::int64_t state,
                                                            const typename Pass::V* raw, typename Pass::V ended) {
   using V = typename Pass::V;
@@ -182,7 +182,7 @@ __device__ __forceinline__ typename Pass::V element_before(const ScanTask& task,
 /// A tile's elements that states are made of, which all threads have read before the tree's first barrier. Gives the
 /// lag.
 template <class Pass>
-__device__ __forceinline__ typename Pass::V load_tile(const ScanTask& task, const Lane<Pass>& at, Quad* stage,
+__device__ __forceinline__ typename Pass::V load_tile(const ScanTask& task, const RowPlaces<Pass>& at, Quad* stage,
                                                       const WarpRows& rows, std::int64_t s, ScanMode mode,
                                                       std::int64_t state, TileEdges<Pass>& edges, int odd,
                                                       Eight<Pass>& e) {
@@ -208,8 +208,8 @@ __device__ __forceinline__ typename Pass::V load_tile(const ScanTask& task, cons
 /// The lead input's element after a warp's last slot, asked for by that slot's thread: another warp's, which may
 /// overwrite it after the barrier.
 template <class Pass>
-__device__ __forceinline__ typename Pass::V element_after(const ScanTask& task, const Lane<Pass>& at, std::int64_t s,
-                                                          ScanMode mode, std::int64_t state) {
+__device__ __forceinline__ typename Pass::V element_after(const ScanTask& task, const RowPlaces<Pass>& at,
+                                                          std::int64_t s, ScanMode mode, std::int64_t state) {
   const bool wanted = mode != ScanMode::Totals && at.in[kLeadInput] != nullptr;
   if (!wanted || s + kEight >= task.length) return {};
   if (threadIdx.x == blockDim.x - 1 && mode == ScanMode::Finish) {
@@ -220,7 +220,7 @@ __device__ __forceinline__ typename Pass::V element_after(const ScanTask& task, 
 
 /// What neighbouring segments read of this one.
 template <class Pass>
-__device__ __forceinline__ void save_edges(const ScanTask& task, const Lane<Pass>& at, std::int64_t state,
+__device__ __forceinline__ void save_edges(const ScanTask& task, const RowPlaces<Pass>& at, std::int64_t state,
                                            std::int64_t begin, std::int64_t end) {
 #pragma unroll
   for (int k = 0; k < Pass::kInputs; ++k) {
@@ -235,7 +235,7 @@ __device__ __forceinline__ void save_edges(const ScanTask& task, const Lane<Pass
 template <class Pass>
 struct TileItem {
   std::int64_t number;
-  Lane<Pass> at;
+  RowPlaces<Pass> at;
   std::int64_t before;  ///< steps of earlier pieces
   std::int64_t begin;
   std::int64_t end;
@@ -261,28 +261,28 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_tiles(const ScanTask tas
   Quad* const stage = staging + warp * kStageQuads;
   const std::int64_t tile = std::int64_t{kEight} * threads;
   const TreeStart tree_start{};
-  for (std::int64_t item = blockIdx.x; item < (mode == ScanMode::Whole ? task.lanes : task.lanes * task.segments);
+  for (std::int64_t item = blockIdx.x; item < (mode == ScanMode::Whole ? task.rows : task.rows * task.segments);
        item += gridDim.x) {
     if (thread == 0) {
-      const std::int64_t lane = mode == ScanMode::Whole ? item : item / task.segments;
-      const std::int64_t segment = mode == ScanMode::Whole ? 0 : item - lane * task.segments;
+      const std::int64_t row = mode == ScanMode::Whole ? item : item / task.segments;
+      const std::int64_t segment = mode == ScanMode::Whole ? 0 : item - row * task.segments;
       its.number = item;
-      its.at = Lane<Pass>(task, lane);
+      its.at = RowPlaces<Pass>(task, row);
       // A cut row's carry may be overwritten by now.
-      its.before = mode == ScanMode::Finish ? task.lane_words[lane * kLaneWords] : LaneStart(task, lane).before;
+      its.before = mode == ScanMode::Finish ? task.row_words[row * kRowWords] : CarryStart(task, row).before;
       its.begin = segment * kTile;
       its.end = mode == ScanMode::Whole || its.begin + kTile > task.length ? task.length : its.begin + kTile;
       const std::int64_t blocks = its.before / kTile + segment;
       its.any_before = mode != ScanMode::Totals && blocks > 0;
       if (mode == ScanMode::Whole) {
-        const LaneStart start(task, lane);
+        const CarryStart start(task, row);
         levels.take(start, kTileLevel);
         if (its.any_before) tree.before = levels.before(kTileLevel, blocks).state;
         edges.value[0] = from_word<V>(start.value);
       } else if (mode == ScanMode::Finish) {
         if (its.any_before) tree.before = load_state<State>(task.states + item * kParts);
         if (task.value == ScanValue::Exclusive) {
-          edges.value[0] = from_word<V>(segment == 0 ? task.lane_words[lane * kLaneWords + 1]
+          edges.value[0] = from_word<V>(segment == 0 ? task.row_words[row * kRowWords + 1]
                                                      : task.ends[(item - 1) * kTileLevel * kParts]);
         }
       }
@@ -333,9 +333,9 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_tiles(const ScanTask tas
       }
     }
     if (mode == ScanMode::Whole && task.operand[kScanCarryOut].base != nullptr && thread == 0) {
-      std::byte* const carry_out = lane_of(task, kScanCarryOut, item);
+      std::byte* const carry_out = row_of(task, kScanCarryOut, item);
       const std::int64_t step = task.operand[kScanCarryOut].step;
-      const LaneStart start(task, item);  // again, for fewer registers on the way
+      const CarryStart start(task, item);  // again, for fewer registers on the way
       levels.give(carry_out, step, kTileLevel, (its.before + task.length) / kTile);
       start.store(task, carry_out, step, to_word(rounded(task.operand[kScanOut].element, edges.value[0])));
     }

@@ -15,14 +15,14 @@ inline constexpr std::int64_t kLeastInner = 8;
 struct ScanSchedule {
   bool columns;
   int level;              ///< of the segments
-  std::int64_t segments;  ///< of a lane; 0 if it is not cut
+  std::int64_t segments;  ///< of a row; 0 if it is not cut
 
-  constexpr ScanSchedule(std::int64_t lanes, std::int64_t length, std::int64_t inner)
+  constexpr ScanSchedule(std::int64_t rows, std::int64_t length, std::int64_t inner)
       : columns(inner >= kLeastInner), level(columns ? 3 : 4), segments(0) {
     const std::int64_t segment = std::int64_t{1} << (3 * level);
     // Columns that pass on a carry have a multiple of 4096 steps, and only cut ones have open blocks for it.
     const bool cuts =
-        columns ? length >= 4096 || (length > segment && lanes < kFewColumns) : length > segment && lanes < kFewRows;
+        columns ? length >= 4096 || (length > segment && rows < kFewColumns) : length > segment && rows < kFewRows;
     if (cuts) segments = (length - 1) / segment + 1;
   }
 

@@ -1,4 +1,4 @@
-// A scan as its kernels get it, by value: lanes, operands, where the axis is cut, and places in the workspace.
+// A scan as its kernels get it, by value: rows, operands, where the axis is cut, and places in the workspace.
 //
 // Steps s = 0 … length - 1 are positions of the canonical order: forwards along the scan for values, from its other end
 // for gradients. An axis that is cut has segments of 8^level steps. A first kernel finds each segment's total and saves
@@ -21,10 +21,10 @@ inline constexpr int kScanOutputs = 3;
 enum ScanSlot : int { kScanIn = 0, kScanOut = 3, kScanInitial = 6, kScanCarryIn, kScanCarryOut, kScanSlots };
 
 struct ScanOperand {
-  std::byte* base;    ///< lane 0's first step; null if absent
+  std::byte* base;    ///< row 0's first step; null if absent
   std::int64_t step;  ///< bytes, along the axis
   ElementKind element;
-  std::int64_t stride[core::kMaxLoopRank];  ///< bytes, along the dimensions of the lanes
+  std::int64_t stride[core::kMaxLoopRank];  ///< bytes, along the dimensions of the rows
 };
 
 /// Which value a step of a scan stores.
@@ -35,15 +35,15 @@ enum class ScanValue : std::int32_t {
 };
 
 enum class ScanMode : std::int32_t {
-  Whole,   ///< a lane from its first step to its last
+  Whole,   ///< a row from its first step to its last
   Totals,  ///< the first kernel of a cut axis
   Finish,  ///< the third one
 };
 
 struct ScanTask {
-  int rank;  ///< of the lanes
+  int rank;  ///< of the rows
   std::int64_t extent[core::kMaxLoopRank];
-  std::int64_t lanes;
+  std::int64_t rows;
   std::int64_t length;
   ScanOperand operand[kScanSlots];
   std::int64_t position;  ///< of step 0; a carry adds to it
@@ -55,15 +55,15 @@ struct ScanTask {
   std::int64_t carry_id;
   bool carries_value;     ///< exclusive: a carry holds the last value
   int level;              ///< of the segments
-  std::int64_t segments;  ///< of a lane
+  std::int64_t segments;  ///< of a row
 
   // In the workspace, in words of 64 bits.
-  std::int64_t* states;      ///< [lane][segment][part]: totals, then the prefix before
-  std::int64_t* ends;        ///< [lane][segment][level][part]: open blocks at a segment's last step, then its value
-  std::int64_t* edges;       ///< [lane][segment][input]: elements that neighbouring segments read
-  std::int64_t* lane_words;  ///< [lane][2]: the elements before a lane, and the value
+  std::int64_t* states;     ///< [row][segment][part]: totals, then the prefix before
+  std::int64_t* ends;       ///< [row][segment][level][part]: open blocks at a segment's last step, then its value
+  std::int64_t* edges;      ///< [row][segment][input]: elements that neighbouring segments read
+  std::int64_t* row_words;  ///< [row][2]: the elements before a row, and the value
 };
 
-inline constexpr int kLaneWords = 2;
+inline constexpr int kRowWords = 2;
 
 }  // namespace planck::cuda

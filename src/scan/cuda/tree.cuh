@@ -45,16 +45,16 @@ __device__ __forceinline__ void carry_state(std::byte* carry, std::int64_t step,
   }
 }
 
-/// What a lane starts from: the words of its carry, or those of nothing so far.
-struct LaneStart {
+/// What a row starts from: the words of its carry, or those of nothing so far.
+struct CarryStart {
   std::byte* carry;  ///< null if there is none
   std::int64_t step;
   std::int64_t id;
   std::int64_t before;
   std::int64_t value;
 
-  __device__ __forceinline__ LaneStart(const ScanTask& task, std::int64_t lane)
-      : carry(lane_of(task, kScanCarryIn, lane)),
+  __device__ __forceinline__ CarryStart(const ScanTask& task, std::int64_t row)
+      : carry(row_of(task, kScanCarryIn, row)),
         step(task.operand[kScanCarryIn].step),
         id(task.carry_id),
         before(0),
@@ -65,7 +65,7 @@ struct LaneStart {
     value = word_at(carry, step, scan::kCarryValue);
   }
 
-  /// The words of a carry that are no totals; `last` is the lane's last value.
+  /// The words of a carry that are no totals; `last` is the row's last value.
   __device__ __forceinline__ void store(const ScanTask& task, std::byte* to, std::int64_t to_step,
                                         std::int64_t last) const {
     word_at(to, to_step, scan::kCarryId) = id;
@@ -74,9 +74,9 @@ struct LaneStart {
   }
 };
 
-/// Everything before a lane, straight from its carry.
+/// Everything before a row, straight from its carry.
 template <class Math>
-__device__ __forceinline__ Open<Math> carried(const LaneStart& start) {
+__device__ __forceinline__ Open<Math> carried(const CarryStart& start) {
   Open<Math> open{};
   if (start.carry == nullptr) return open;
   // for_each_open, but with a count of rounds that the compiler knows: that takes fewer registers.
@@ -101,7 +101,7 @@ struct Levels {
   }
 
   /// Of levels `first` and above, from a carry.
-  __device__ __forceinline__ void take(const LaneStart& start, int first) {
+  __device__ __forceinline__ void take(const CarryStart& start, int first) {
     if (start.carry == nullptr) return;
     for (int level = first; level < numerics::kMaxLevels; ++level) {
       open[level] = carried_state<State>(start.carry, start.step, level);
@@ -138,7 +138,7 @@ struct Tree {
 
 __device__ __forceinline__ int spread(int i) { return i + i / kEight; }
 
-/// The first totals that are there, at each level: 0, but where a lane starts inside a tree.
+/// The first totals that are there, at each level: 0, but where a row starts inside a tree.
 struct TreeStart {
   int first[3];
   /// Whether there is a prefix before total i in its eight.

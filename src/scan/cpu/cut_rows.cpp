@@ -1,0 +1,129 @@
+// Rows that threads share, in segments.
+#include <algorithm>
+
+#include "cpu/parallel.hpp"
+#include "cpu/streaming.hpp"
+#include "scan/cpu/rows.hpp"
+#include "scan/cpu/schedule.hpp"
+
+namespace planck::cpu {
+namespace {
+
+/// A row in segments that threads share: the totals of some segments, then the prefix before each, then the segments.
+class CutRow {
+ public:
+  /// For each segment the state before it, perhaps a feed's too, and perhaps what the step before it left: no more than
+  /// scan_workspace asks for.
+  static std::int64_t values_needed(const ScanKernel& kernel, std::int64_t length) {
+    const int feed_parts = kernel.feed == nullptr ? 0 : kernel.feed->parts;
+    return row_segments(length) * (kernel.parts + feed_parts + (kernel.lags ? 1 : 0));
+  }
+
+  CutRow(const Stream& stream, const Rows& rows, const core::LoopPointers& row, double* values)
+      : stream_(stream),
+        rows_(rows),
+        kernel_(rows.kernel()),
+        row_(row),
+        segments_(row_segments(rows.length())),
+        prefixes_{values, kernel_.parts},
+        feed_prefixes_{prefixes_.at(segments_), kernel_.feed == nullptr ? 0 : kernel_.feed->parts},
+        lags_(feed_prefixes_.at(segments_)) {}
+
+  void run(std::int64_t element_bytes) noexcept {
+    const std::int64_t segment_bytes = kRowSegment * element_bytes;
+    if (kernel_.feed != nullptr) {
+      const RowFeed feed(rows_);
+      each_segment(0, segments_ - 1, segment_bytes, [&](std::int64_t q) { feed.find_total(row_, q, feed_prefixes_); });
+      feed.totals_to_prefixes(feed_prefixes_);
+    }
+    OneColumnFold fold(kernel_);
+    if (kernel_.lags) lags_[0] = kernel_.lag_start;
+    // What is read twice, chunk by chunk, is still in the last-level cache the second time.
+    const std::int64_t chunk_bytes = stream_.executor().cache_bytes() / 4;
+    const std::int64_t chunk = std::max<std::int64_t>(chunk_bytes / segment_bytes, stream_.threads());
+    for (std::int64_t begin = 0; begin < segments_; begin += chunk) {
+      const std::int64_t end = std::min(begin + chunk, segments_);
+      // Of the last segment nobody needs the total.
+      each_segment(begin, std::min(end, segments_ - 1), segment_bytes,
+                   [&](std::int64_t q) { find_total(q, q == begin); });
+      for (std::int64_t q = begin; q < end; ++q) replace_total(fold, kernel_.parts, prefixes_.at(q), q + 1 < segments_);
+      each_segment(begin, end, segment_bytes, [&](std::int64_t q) { scan_segment(q); });
+    }
+  }
+
+ private:
+  template <class Body>
+  void each_segment(std::int64_t begin, std::int64_t end, std::int64_t segment_bytes, const Body& body) const noexcept {
+    for_each_range(stream_, end - begin, segment_bytes, [&](std::int64_t from, std::int64_t to) noexcept {
+      for (std::int64_t q = from; q < to; ++q) body(begin + q);
+      if (rows_.streamed()) stream_fence();
+    });
+  }
+
+  /// And what the segment's last step leaves. What the step before it left is known for the first of a chunk, whose
+  /// neighbour may have been overwritten since.
+  void find_total(std::int64_t q, bool lag_known) const noexcept {
+    const std::int64_t start = q * kRowSegment;
+    RowRun run = rows_.segment(row_, q);
+    // One more, if the step before has to be asked what it leaves.
+    const std::int64_t more = kernel_.lags && !lag_known ? 1 : 0;
+    alignas(64) double values[RowFeed::kValues];
+    FeedValues fed{};
+    if (kernel_.feed != nullptr && kernel_.states_need_feed) {
+      fed = RowFeed(rows_).values_of(row_, feed_prefixes_, start - more, run.n + more, values);
+      rows_.feed(run, {fed.first - more, fed.in_lanes});
+    }
+    if (more > 0) {
+      RowRun step = rows_.run_of(row_, start - 1, 1);
+      if (fed.first != nullptr) rows_.feed(step, fed);
+      step.writes = false;
+      kernel_.row(step);
+      run.lag = step.lag;
+    } else if (kernel_.lags) {
+      run.lag = lags_[q];
+    }
+    run.writes = false;
+    run.total = prefixes_.at(q);
+    kernel_.row(run);
+    if (kernel_.lags) lags_[q + 1] = run.lag;
+  }
+
+  void scan_segment(std::int64_t q) const noexcept {
+    RowRun run = rows_.segment(row_, q);
+    alignas(64) double values[RowFeed::kValues];
+    if (kernel_.feed != nullptr) {
+      const std::byte* const ahead = rows_.ahead(run, 0, 0);
+      rows_.feed(run, RowFeed(rows_).values_of(row_, feed_prefixes_, q * kRowSegment, run.n, values, ahead));
+      run.ahead = rows_.ahead(run, kFeedInput, kRowSegment);
+    }
+    run.prefix = q == 0 ? nullptr : prefixes_.at(q);
+    if (kernel_.lags) run.lag = lags_[q];
+    kernel_.row(run);
+  }
+
+  const Stream& stream_;
+  const Rows& rows_;
+  const ScanKernel& kernel_;
+  const core::LoopPointers& row_;
+  std::int64_t segments_;
+  SegmentStates prefixes_;
+  SegmentStates feed_prefixes_;
+  double* lags_;
+};
+
+}  // namespace
+
+std::int64_t cut_row_values(const ScanPass& scan) noexcept {
+  return CutRow::values_needed(scan.kernel, scan.loop.extent[scan.axis]);
+}
+
+void run_cut_rows(const Stream& stream, const ScanPass& scan, double* values) noexcept {
+  const Rows rows(stream, scan);
+  const std::int64_t count = scan.loop.count() / rows.length();
+  for (std::int64_t r = 0; r < count; ++r) {
+    const core::LoopPointers row = rows.row(r);
+    CutRow(stream, rows, row, values).run(scan.loop.element_bytes());
+  }
+}
+
+}  // namespace planck::cpu

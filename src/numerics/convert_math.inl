@@ -1,4 +1,4 @@
-// f16 and bf16 to and from f32, for any lane kind: 16-bit patterns travel in the low half of u32 lanes.
+// f16 and bf16 to and from f32, for any lane kind: patterns travel in the low bits of u32 lanes.
 //
 // Written with integer operations and one exact or once-rounded f32 operation each, so every target gives
 // the same bits: Highway 1.0.3 truncates bf16 everywhere and f16 where there is no F16C.
@@ -50,4 +50,24 @@ PLANCK_MATH auto narrow_f16(F x) {
   const U nan = U(0x7E00U) | (shift_right<13>(magnitude) & U(0x3FFU));
   const U special = select(U(0x7F800000U) < magnitude, nan, U(0x7C00U));
   return sign | select(magnitude < U(0x477FF000U), finite, special);
+}
+
+/// The same by storage type T.
+template <class T, class U>
+PLANCK_MATH auto widen_pattern(U pattern) {
+  if constexpr (std::is_same_v<T, f16>) {
+    return widen_f16(pattern);
+  } else {
+    static_assert(std::is_same_v<T, bf16>);
+    return widen_bf16(pattern);
+  }
+}
+template <class T, class F>
+PLANCK_MATH auto narrow_pattern(F x) {
+  if constexpr (std::is_same_v<T, f16>) {
+    return narrow_f16(x);
+  } else {
+    static_assert(std::is_same_v<T, bf16>);
+    return narrow_bf16(x);
+  }
 }

@@ -57,7 +57,7 @@ struct RangeLanes {
 };
 
 /// The same for elements that are all finite, at half the price, and whether they were.
-template <class T, bool is_float = std::is_same_v<T, Compute<T>>>
+template <class T, bool in_lanes_of_c = sizeof(T) != 2>
 struct FiniteRange {
   using C = Compute<T>;
   using V = Vec<C>;
@@ -362,16 +362,18 @@ struct DynamicRowsKernel {
   }
 };
 
-template <class T>
-constexpr auto dynamic_range_rows() {
+template <class T, class... Q>
+constexpr auto dynamic_range_rows(TypeList<Q...>) {
   return std::array{
       quantize::kernel_row(Formula::Range, element_of<T>, {}, 0, false, &RangeOfSpan<T>::run),
       quantize::kernel_row(Formula::ColumnRanges, element_of<T>, {}, 0, false, &RangesOfColumns<T>::run),
-      quantize::kernel_row(Formula::DynamicRows, element_of<T>, ElementKind::S8, 0, false,
-                           &DynamicRowsKernel<T, std::int8_t>::run),
-      quantize::kernel_row(Formula::DynamicRows, element_of<T>, ElementKind::U8, 0, false,
-                           &DynamicRowsKernel<T, std::uint8_t>::run),
+      quantize::kernel_row(Formula::DynamicRows, element_of<T>, element_of<Q>, 0, false,
+                           &DynamicRowsKernel<T, Q>::run)...,
   };
+}
+template <class T>
+constexpr auto dynamic_range_rows() {
+  return dynamic_range_rows<T>(TypesOf<ElementClass::Codes>());
 }
 
 }  // namespace

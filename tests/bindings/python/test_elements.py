@@ -1,4 +1,4 @@
-"""The table of element kinds against those whose names it has: NumPy, ml_dtypes, PyTorch, DLPack, safetensors, planck.h."""
+"""The table of element kinds against those whose names it has: NumPy, PyTorch, DLPack, safetensors, planck.h."""
 
 import json
 import re

@@ -26,7 +26,7 @@ using numerics::kRadix;
 /// Two registers of f32 lanes as one of T.
 template <bool streamed, class T>
 PLANCK_MATH void narrow_step(const float* from, T* to) {
-  store_in_order<streamed>(Pair<T>{load<float>(from), load<float>(from + hn::Lanes(Tag<float>()))}, to);
+  store_two<streamed>(load<float>(from), load<float>(from + hn::Lanes(Tag<float>())), to);
 }
 
 template <class Term>

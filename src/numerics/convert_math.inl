@@ -2,6 +2,8 @@
 //
 // Written with integer operations and one exact or once-rounded f32 operation each, so every target gives
 // the same bits: Highway 1.0.3 truncates bf16 everywhere and f16 where there is no F16C.
+//
+// widen_pattern and narrow_pattern are the same by storage type, for templates.
 
 template <class U>
 PLANCK_MATH auto widen_bf16(U h) {
@@ -19,6 +21,15 @@ PLANCK_MATH auto round_to_bf16(F x) {
 template <class F>
 PLANCK_MATH auto narrow_bf16(F x) {
   return shift_right<16>(round_to_bf16(x));
+}
+
+template <class U>
+PLANCK_MATH auto widen_pattern(bf16, U h) {
+  return widen_bf16(h);
+}
+template <class F>
+PLANCK_MATH auto narrow_pattern(bf16, F x) {
+  return narrow_bf16(x);
 }
 
 template <class U>
@@ -52,22 +63,11 @@ PLANCK_MATH auto narrow_f16(F x) {
   return sign | select(magnitude < U(0x477FF000U), finite, special);
 }
 
-/// The same by storage type T.
-template <class T, class U>
-PLANCK_MATH auto widen_pattern(U pattern) {
-  if constexpr (std::is_same_v<T, f16>) {
-    return widen_f16(pattern);
-  } else {
-    static_assert(std::is_same_v<T, bf16>);
-    return widen_bf16(pattern);
-  }
+template <class U>
+PLANCK_MATH auto widen_pattern(f16, U h) {
+  return widen_f16(h);
 }
-template <class T, class F>
-PLANCK_MATH auto narrow_pattern(F x) {
-  if constexpr (std::is_same_v<T, f16>) {
-    return narrow_f16(x);
-  } else {
-    static_assert(std::is_same_v<T, bf16>);
-    return narrow_bf16(x);
-  }
+template <class F>
+PLANCK_MATH auto narrow_pattern(f16, F x) {
+  return narrow_f16(x);
 }

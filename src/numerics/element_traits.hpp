@@ -1,6 +1,8 @@
 // What templates ask of an element's C++ type, read from the table of element kinds (planck/element.hpp).
 #pragma once
 
+#include <bit>
+#include <cstdint>
 #include <type_traits>
 
 #include "planck/element.hpp"
@@ -21,5 +23,14 @@ concept Pattern = requires(T x) {
 /// The unsigned integer that holds such an element's bits.
 template <Pattern T>
 using PatternBits = decltype(T::bits);
+
+/// The bits of +Inf of a float kind: all of the exponent's, none of the fraction's.
+template <class T>
+inline constexpr std::uint64_t kInfinityBits = [] {
+  int exponent = 0;  // of the largest number, which is the bias too
+  for (double x = element_info<T>.largest; x >= 2; x /= 2) ++exponent;
+  const int exponent_bits = std::bit_width(static_cast<unsigned>(exponent)) + 1;
+  return ((std::uint64_t{1} << exponent_bits) - 1) << (element_info<T>.bits - 1 - exponent_bits);
+}();
 
 }  // namespace planck::numerics

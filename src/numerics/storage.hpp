@@ -14,7 +14,7 @@ using numerics::Compute;
 template <class C, class T>
 PLANCK_MATH C widen(T x) {
   if constexpr (numerics::Pattern<T>) {
-    return static_cast<C>(widen_pattern<T>(static_cast<std::uint32_t>(x.bits)));
+    return static_cast<C>(widen_pattern(T(), static_cast<std::uint32_t>(x.bits)));
   } else {
     return static_cast<C>(x);
   }
@@ -31,7 +31,7 @@ PLANCK_MATH T narrow(C x) {
       single = x;
     }
     T stored;  // from_bits is host code to nvcc; a defaulted constructor is both
-    stored.bits = static_cast<numerics::PatternBits<T>>(narrow_pattern<T>(single));
+    stored.bits = static_cast<numerics::PatternBits<T>>(narrow_pattern(T(), single));
     return stored;
   } else {
     return static_cast<T>(x);

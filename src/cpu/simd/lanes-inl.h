@@ -147,7 +147,7 @@ PLANCK_MATH Vec<C> load(const T* from) {
       return Vec<float>(hn::PromoteTo(Tag<float>(), hn::BitCast(Narrow<hwy::float16_t, float>(), patterns)));
     }
 #endif
-    return widen_pattern<T>(Vec<std::uint32_t>(hn::PromoteTo(Tag<std::uint32_t>(), patterns)));
+    return widen_pattern(T(), Vec<std::uint32_t>(hn::PromoteTo(Tag<std::uint32_t>(), patterns)));
   } else {
     const Narrow<std::int32_t, C> d32;
     hn::Vec<Narrow<std::int32_t, C>> integers;
@@ -190,7 +190,7 @@ PLANCK_MATH auto to_patterns(Vec<float> x) {
     return hn::BitCast(d, hn::DemoteTo(Narrow<hwy::float16_t, float>(), x.raw));
   }
 #endif
-  const Vec<std::uint32_t> wide = narrow_pattern<T>(x);
+  const Vec<std::uint32_t> wide = narrow_pattern(T(), x);
   // No lane has more bits than a pattern, so the saturating narrowing keeps every one.
   return hn::DemoteTo(d, hn::BitCast(Tag<std::int32_t>(), wide.raw));
 }
@@ -233,6 +233,7 @@ struct Pair {
 
 template <class T>
 PLANCK_MATH Pair<T> load_pair(const T* from) {
+  static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
 #if PLANCK_HAS_F16C
   if constexpr (std::is_same_v<T, f16>) {
     return {load<float>(from), load<float>(from + hn::Lanes(Tag<float>()))};
@@ -267,6 +268,7 @@ PLANCK_MATH void store_ordered(Vec<float> low, Vec<float> high, T* to) {
 
 template <bool streamed, class T>
 PLANCK_MATH void store_pair(Pair<T> x, T* to) {
+  static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
 #if PLANCK_HAS_F16C
   if constexpr (std::is_same_v<T, f16>) {
     store_ordered<streamed>(x.first, x.second, to);
@@ -285,6 +287,7 @@ PLANCK_MATH void store_pair(Pair<T> x, T* to) {
 /// The same for registers that hold elements one after the other, the second those after the first.
 template <bool streamed, class T>
 PLANCK_MATH void store_in_order(Pair<T> x, T* to) {
+  static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
 #if HWY_TARGET == HWY_SCALAR
   store(x.first, to);
   store(x.second, to + 1);
@@ -302,6 +305,17 @@ PLANCK_MATH void store_in_order(Pair<T> x, T* to) {
     store_full<streamed>(packed, reinterpret_cast<std::uint16_t*>(to));
   }
 #endif
+}
+
+/// The same for patterns of any size; those of 8 bits do not fill a register, and are stored through the caches.
+template <bool streamed, numerics::Pattern T>
+PLANCK_MATH void store_two(Vec<float> first, Vec<float> second, T* to) {
+  if constexpr (sizeof(T) == 2) {
+    store_in_order<streamed>(Pair<T>{first, second}, to);
+  } else {
+    store(first, to);
+    store(second, to + hn::Lanes(Tag<float>()));
+  }
 }
 
 #undef PLANCK_HAS_F16C

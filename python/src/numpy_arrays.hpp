@@ -154,13 +154,15 @@ class Numpy {
   }
 
   std::optional<ElementKind> element_of_number(const DescrFields* descr) const {
-    if (descr->number >= 0 && descr->number < kOwnTypes) return own_[descr->number];
+    if (is_own(descr->number)) return own_[descr->number];
     if (descr->number < kFirstUserType) return std::nullopt;
     const auto seen = std::find(numbers_.begin(), numbers_.end(), descr->number);
     if (seen != numbers_.end()) return kElements[static_cast<std::size_t>(seen - numbers_.begin())].kind;
     const nb::handle type(reinterpret_cast<PyObject*>(descr->scalar_type));
     const std::optional<ElementKind> element = element_with_name(text_of(type.attr("__name__")));
-    if (element) number_of_kind(*element) = descr->number;
+    // Another package's float32 is not NumPy's.
+    if (!element || is_own(number_of_kind(*element))) return std::nullopt;
+    number_of_kind(*element) = descr->number;
     return element;
   }
 
@@ -173,6 +175,7 @@ class Numpy {
     return number;
   }
 
+  static bool is_own(int number) { return number >= 0 && number < kOwnTypes; }
   int& number_of_kind(ElementKind element) const { return numbers_[static_cast<std::size_t>(element)]; }
 
   static constexpr int kUnknownNumber = -1;

@@ -147,20 +147,49 @@ inline constexpr const ElementInfo& element_info = kElements[detail::index_among
 template <class T>
 inline constexpr ElementKind element_of = element_info<T>.kind;
 
+namespace detail {
+
+/// What every run asks of a kind, side by side: rows of the table are too large to be found in one instruction.
+struct ElementBrief {
+  std::uint8_t bytes = 0;
+  ElementClass type_class = ElementClass::Unknown;
+  std::uint16_t compute = static_cast<std::uint16_t>(ElementKind::F32);
+};
+inline constexpr auto kElementBriefs = [] {
+  std::array<ElementBrief, kElements.size()> briefs{};
+  for (std::size_t i = 0; i < briefs.size(); ++i) {
+    const ElementInfo& row = kElements[i];
+    briefs[i] = {static_cast<std::uint8_t>(row.bits / 8), row.type_class, static_cast<std::uint16_t>(row.compute)};
+  }
+  return briefs;
+}();
+constexpr ElementBrief brief_of(ElementKind kind) noexcept {
+  const auto number = static_cast<std::uint32_t>(kind);
+  return number < kElementBriefs.size() ? kElementBriefs[number] : ElementBrief{};
+}
+
+}  // namespace detail
+
 /// Bytes of one element; 0 for a number that names no kind.
-constexpr std::int64_t size_of(ElementKind kind) noexcept { return info_of(kind).bits / 8; }
+constexpr std::int64_t size_of(ElementKind kind) noexcept { return detail::brief_of(kind).bytes; }
 
 /// f16, bf16, f32 or f64.
-constexpr bool is_float(ElementKind kind) noexcept { return info_of(kind).type_class == ElementClass::Float; }
+constexpr bool is_float(ElementKind kind) noexcept { return detail::brief_of(kind).type_class == ElementClass::Float; }
 
 /// s8 or u8: what quantised codes are stored in.
-constexpr bool is_quantized(ElementKind kind) noexcept { return info_of(kind).type_class == ElementClass::Codes; }
+constexpr bool is_quantized(ElementKind kind) noexcept {
+  return detail::brief_of(kind).type_class == ElementClass::Codes;
+}
 
 /// s32 or s64.
-constexpr bool is_integer(ElementKind kind) noexcept { return info_of(kind).type_class == ElementClass::Integer; }
+constexpr bool is_integer(ElementKind kind) noexcept {
+  return detail::brief_of(kind).type_class == ElementClass::Integer;
+}
 
 /// The compute type C of a float kind: f64 for f64, f32 for the others.
-constexpr ElementKind compute_of(ElementKind kind) noexcept { return info_of(kind).compute; }
+constexpr ElementKind compute_of(ElementKind kind) noexcept {
+  return static_cast<ElementKind>(detail::brief_of(kind).compute);
+}
 
 /// "f32", "bf16", …; "unknown" for a number that names no kind.
 PLANCK_API std::string_view to_string(ElementKind kind) noexcept;

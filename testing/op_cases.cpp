@@ -3,8 +3,10 @@
 #include <memory>
 
 #include "cpu/isa.hpp"
+#include "numerics/dispatch.hpp"
 #include "quantize/cpu/kernel_row.hpp"
-#include "scan/kinds.hpp"
+#include "quantize/descriptor_checks.hpp"
+#include "scan/scalar.hpp"
 
 namespace planck::test {
 namespace {
@@ -70,8 +72,7 @@ OpCase quantize_case(const cpu::KernelRow& row, const Shape& shape, Broadcast br
   const QParamsFrom from = quantize::qparams_from(row.variant);
   const bool numbers = from == QParamsFrom::Run;
   const ElementKind codes = row.aux_element.value_or(ElementKind::S8);
-  const std::int64_t q_min = codes == ElementKind::U8 ? 0 : -128;
-  const std::int64_t q_max = codes == ElementKind::U8 ? 255 : 127;
+  const auto [q_min, q_max] = quantize::limits_of(codes);
   const Granularity granularity = numbers ? PerTensor{} : granularity_for(shape, broadcast);
   const ElementKind scale_element = from == QParamsFrom::NarrowOperands ? row.element : compute_of(row.element);
   const Shape segments = qparams_shape(shape, granularity);
@@ -159,8 +160,9 @@ OpCase dynamic_range_case(const cpu::KernelRow& row, const Shape& shape, Broadca
   d.scope = granularity_for(shape, broadcast);
   d.input_element = row.element;
   d.output_element = which % 3 == 0 ? ElementKind::U8 : ElementKind::S8;
-  d.q_min = d.output_element == ElementKind::U8 ? 0 : -128;
-  d.q_max = d.output_element == ElementKind::U8 ? 255 : 127;
+  const auto [lowest, highest] = quantize::limits_of(d.output_element);
+  d.q_min = lowest;
+  d.q_max = highest;
   d.zero_in_range = which != 7;
   d.scale_element = which >= 4 ? row.element : compute_of(row.element);
   const Shape segments = qparams_shape(shape, d.scope);
@@ -344,19 +346,23 @@ ArchSku plainest_arch() { return archs_here().back(); }
 std::vector<cpu::KernelRow> kernel_list() {
   const ArchSku arch = plainest_arch();
   std::vector<cpu::KernelRow> list;
-  for (const auto rows :
-       {cpu::quantize_kernels<float>(arch), cpu::dynamic_range_kernels<float>(arch),
-        cpu::quantize_kernels<double>(arch), cpu::dynamic_range_kernels<double>(arch), cpu::quantize_kernels<f16>(arch),
-        cpu::dynamic_range_kernels<f16>(arch), cpu::quantize_kernels<bf16>(arch),
-        cpu::dynamic_range_kernels<bf16>(arch), cpu::binary_param_kernels(arch), cpu::scan_kernels<float>(arch),
-        cpu::scan_kernels<double>(arch), cpu::scan_kernels<f16>(arch), cpu::scan_kernels<bf16>(arch),
-        cpu::scan_kernels<std::int32_t>(arch), cpu::scan_kernels<std::int64_t>(arch)}) {
+  const auto add = [&](std::span<const cpu::KernelRow> rows) {
     for (const cpu::KernelRow& row : rows) {
       // Dynamic-range quantisation runs all of its steps; one row stands for it.
       const bool step =
           row.category == OpCategory::Quantization && row.op > static_cast<std::int32_t>(quantize::Formula::Range);
       if (!step) list.push_back(row);
     }
+  };
+  for (const ElementInfo& element : kElements) {
+    numerics::with_float(element.kind, [&]<class T>(T) {
+      add(cpu::quantize_kernels<T>(arch));
+      add(cpu::dynamic_range_kernels<T>(arch));
+    });
+  }
+  add(cpu::binary_param_kernels(arch));
+  for (const ElementInfo& element : kElements) {
+    scan::with_element(element.kind, [&]<class T>(T) { add(cpu::scan_kernels<T>(arch)); });
   }
   return list;
 }

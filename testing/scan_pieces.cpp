@@ -74,10 +74,9 @@ std::vector<ScanCase> all_scan_cases() {
   std::vector<ScanCase> all;
   for (const ScanKind kind : {ScanKind::Cumsum, ScanKind::Cumprod, ScanKind::Cummax, ScanKind::Cummin,
                               ScanKind::LogCumsumExp, ScanKind::LinearRecurrence}) {
-    for (const ElementKind element : {ElementKind::F32, ElementKind::F64, ElementKind::F16, ElementKind::Bf16,
-                                      ElementKind::S32, ElementKind::S64}) {
-      const bool floats_only = kind == ScanKind::LogCumsumExp || kind == ScanKind::LinearRecurrence;
-      if (floats_only && !is_float(element)) continue;
+    for (const ElementInfo& info : kElements) {
+      const ElementKind element = info.kind;
+      if (!is_float(element) && !(is_integer(element) && scan::find_kind(kind)->integers)) continue;
       for (const bool reverse : {false, true}) {
         ScanCase c{kind, element, reverse};
         all.push_back(c);

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <limits>
 
-#include "numerics/dispatch.hpp"
 #include "numerics/storage.hpp"
 
 namespace planck::test {
@@ -23,15 +22,7 @@ std::uint64_t mix(std::uint64_t x) {
 
 template <class Body>
 void with_element(ElementKind element, const Body& body) {
-  if (element == ElementKind::S32) {
-    body(std::int32_t{});
-  } else if (element == ElementKind::S64) {
-    body(std::int64_t{});
-  } else if (is_quantized(element)) {
-    numerics::with_codes(element, body);
-  } else {
-    numerics::with_float(element, body);
-  }
+  with_type(ElementTypes(), element, body);
 }
 
 /// body(the element's size as a constant): copies of that many bytes become one instruction.

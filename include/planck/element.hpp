@@ -1,10 +1,16 @@
-// Element kinds and the two 16-bit storage types.
+// Element kinds, the two 16-bit storage types, and the table that says everything else about a kind.
 //
 // A kind names what is stored, never how it is computed: f16 and bf16 are widened to f32 on load and
 // rounded once, to nearest-even, on store. The list is open: packed int4 and fp8 get numbers after S64.
+//
+// Sizes, names, dispatch, bindings and file formats read the table; only conversions and kernels know a kind by its
+// type. A new kind is a number, a type and a row here.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 
@@ -47,64 +53,167 @@ struct PLANCK_API bf16 {
   }
 };
 
+/// What a kind is for.
+enum class ElementClass : std::uint8_t {
+  Unknown,  ///< of a number that names no kind
+  Float,    ///< what operations compute with
+  Codes,    ///< what quantised values are stored in
+  Integer,  ///< positions, zero points, carries, and what scans take beside floats
+};
+
+/// What is known of an element kind: its row of the table.
+struct ElementInfo {
+  ElementKind kind{};
+  std::string_view name = "unknown";
+  ElementClass type_class = ElementClass::Unknown;
+  std::uint8_t bits = 0;
+  ElementKind compute = ElementKind::F32;  ///< what its values are computed in
+  double lowest = 0;                       ///< finite values; those of s64 to the nearest f64
+  double largest = 0;
+  double least_normal = 0;       ///< of floats
+  std::string_view python_name;  ///< of NumPy, ml_dtypes and PyTorch
+  std::string_view safetensors_name;
+  std::uint8_t dlpack_code = 0;  ///< DLDataTypeCode; the bits beside it are those above, and there is one lane
+};
+
+/// C++ types, as a value that functions can be called with.
+template <class... T>
+struct TypeList {};
+
 namespace detail {
+
 template <class T>
-struct ElementOf {};
-template <>
-struct ElementOf<f16> : std::integral_constant<ElementKind, ElementKind::F16> {};
-template <>
-struct ElementOf<bf16> : std::integral_constant<ElementKind, ElementKind::Bf16> {};
-template <>
-struct ElementOf<float> : std::integral_constant<ElementKind, ElementKind::F32> {};
-template <>
-struct ElementOf<double> : std::integral_constant<ElementKind, ElementKind::F64> {};
-template <>
-struct ElementOf<std::int8_t> : std::integral_constant<ElementKind, ElementKind::S8> {};
-template <>
-struct ElementOf<std::uint8_t> : std::integral_constant<ElementKind, ElementKind::U8> {};
-template <>
-struct ElementOf<std::int32_t> : std::integral_constant<ElementKind, ElementKind::S32> {};
-template <>
-struct ElementOf<std::int64_t> : std::integral_constant<ElementKind, ElementKind::S64> {};
+struct ElementRow : ElementInfo {};
+
+template <class... T>
+struct ElementTable {
+  using Types = TypeList<T...>;
+  std::array<ElementInfo, sizeof...(T)> rows;
+  constexpr explicit ElementTable(ElementRow<T>... row) : rows{row...} {}
+};
+
+constexpr auto element_table() noexcept {
+  using enum ElementKind;
+  using enum ElementClass;
+  using F = std::numeric_limits<float>;
+  using D = std::numeric_limits<double>;
+  // DLDataTypeCode.
+  constexpr std::uint8_t kInt = 0;
+  constexpr std::uint8_t kUint = 1;
+  constexpr std::uint8_t kFloat = 2;
+  constexpr std::uint8_t kBfloat = 4;
+  return ElementTable{
+      ElementRow<f16>{{F16, "f16", Float, 16, F32, -65504.0, 65504.0, 0x1p-14, "float16", "F16", kFloat}},
+      ElementRow<bf16>{{Bf16, "bf16", Float, 16, F32, -0x1.FEp127, 0x1.FEp127, F::min(), "bfloat16", "BF16", kBfloat}},
+      ElementRow<float>{{F32, "f32", Float, 32, F32, F::lowest(), F::max(), F::min(), "float32", "F32", kFloat}},
+      ElementRow<double>{{F64, "f64", Float, 64, F64, D::lowest(), D::max(), D::min(), "float64", "F64", kFloat}},
+      ElementRow<std::int8_t>{{S8, "s8", Codes, 8, F32, -128, 127, 0, "int8", "I8", kInt}},
+      ElementRow<std::uint8_t>{{U8, "u8", Codes, 8, F32, 0, 255, 0, "uint8", "U8", kUint}},
+      ElementRow<std::int32_t>{{S32, "s32", Integer, 32, F32, -0x1p31, 0x1p31 - 1, 0, "int32", "I32", kInt}},
+      ElementRow<std::int64_t>{{S64, "s64", Integer, 64, F32, -0x1p63, 0x1p63, 0, "int64", "I64", kInt}},
+  };
+}
+
+inline constexpr auto kElementTable = element_table();
+inline constexpr ElementInfo kUnknownElement{};
+
+template <class T, class... Types>
+constexpr std::size_t index_among(TypeList<Types...>) noexcept {
+  static_assert((std::is_same_v<T, Types> || ...), "this type is no element");
+  std::size_t index = 0;
+  static_cast<void>(((std::is_same_v<T, Types> || (++index, false)) || ...));
+  return index;
+}
+
 }  // namespace detail
+
+/// The C++ types of all kinds, in the order of their numbers.
+using ElementTypes = decltype(detail::kElementTable)::Types;
+
+/// All kinds, in the order of their numbers.
+inline constexpr const auto& kElements = detail::kElementTable.rows;
+
+/// A kind's row; for a number that names no kind one that says so.
+constexpr const ElementInfo& info_of(ElementKind kind) noexcept {
+  const auto number = static_cast<std::size_t>(kind);
+  return number < kElements.size() ? kElements[number] : detail::kUnknownElement;
+}
+
+/// The row of a C++ type; does not compile for a type that is no element.
+template <class T>
+inline constexpr const ElementInfo& element_info = kElements[detail::index_among<std::remove_cv_t<T>>(ElementTypes())];
 
 /// The kind that stores a C++ type; does not compile for a type that is no element.
 template <class T>
-inline constexpr ElementKind element_of = detail::ElementOf<std::remove_cv_t<T>>::value;
+inline constexpr ElementKind element_of = element_info<T>.kind;
+
+namespace detail {
+
+/// What every run asks of a kind, side by side: rows of the table are too large to be found in one instruction.
+struct ElementBrief {
+  std::uint8_t bytes = 0;
+  ElementClass type_class = ElementClass::Unknown;
+  std::uint16_t compute = static_cast<std::uint16_t>(ElementKind::F32);
+};
+inline constexpr auto kElementBriefs = [] {
+  std::array<ElementBrief, kElements.size()> briefs{};
+  for (std::size_t i = 0; i < briefs.size(); ++i) {
+    const ElementInfo& row = kElements[i];
+    briefs[i] = {static_cast<std::uint8_t>(row.bits / 8), row.type_class, static_cast<std::uint16_t>(row.compute)};
+  }
+  return briefs;
+}();
+constexpr ElementBrief brief_of(ElementKind kind) noexcept {
+  const auto number = static_cast<std::uint32_t>(kind);
+  return number < kElementBriefs.size() ? kElementBriefs[number] : ElementBrief{};
+}
+
+}  // namespace detail
 
 /// Bytes of one element; 0 for a number that names no kind.
-constexpr std::int64_t size_of(ElementKind kind) noexcept {
-  switch (kind) {
-    case ElementKind::S8:
-    case ElementKind::U8:
-      return 1;
-    case ElementKind::F16:
-    case ElementKind::Bf16:
-      return 2;
-    case ElementKind::F32:
-    case ElementKind::S32:
-      return 4;
-    case ElementKind::F64:
-    case ElementKind::S64:
-      return 8;
-  }
-  return 0;
-}
+constexpr std::int64_t size_of(ElementKind kind) noexcept { return detail::brief_of(kind).bytes; }
 
 /// f16, bf16, f32 or f64.
-constexpr bool is_float(ElementKind kind) noexcept {
-  return kind == ElementKind::F16 || kind == ElementKind::Bf16 || kind == ElementKind::F32 || kind == ElementKind::F64;
-}
+constexpr bool is_float(ElementKind kind) noexcept { return detail::brief_of(kind).type_class == ElementClass::Float; }
 
 /// s8 or u8: what quantised codes are stored in.
-constexpr bool is_quantized(ElementKind kind) noexcept { return kind == ElementKind::S8 || kind == ElementKind::U8; }
+constexpr bool is_quantized(ElementKind kind) noexcept {
+  return detail::brief_of(kind).type_class == ElementClass::Codes;
+}
+
+/// s32 or s64.
+constexpr bool is_integer(ElementKind kind) noexcept {
+  return detail::brief_of(kind).type_class == ElementClass::Integer;
+}
 
 /// The compute type C of a float kind: f64 for f64, f32 for the others.
 constexpr ElementKind compute_of(ElementKind kind) noexcept {
-  return kind == ElementKind::F64 ? ElementKind::F64 : ElementKind::F32;
+  return static_cast<ElementKind>(detail::brief_of(kind).compute);
 }
 
 /// "f32", "bf16", …; "unknown" for a number that names no kind.
 PLANCK_API std::string_view to_string(ElementKind kind) noexcept;
+
+template <class... A, class... B>
+constexpr TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>) noexcept {
+  return {};
+}
+
+namespace detail {
+template <ElementClass type_class, class... T>
+constexpr auto types_in(TypeList<T...>) noexcept {
+  return (TypeList<>() + ... + std::conditional_t<element_info<T>.type_class == type_class, TypeList<T>, TypeList<>>());
+}
+}  // namespace detail
+
+/// The C++ types of the kinds of a class, in the order of their numbers. TypeLists can be added.
+template <ElementClass type_class>
+using TypesOf = decltype(detail::types_in<type_class>(ElementTypes()));
+
+/// Calls body(T{}) with the C++ type of a kind that is among some; of another kind nothing is called.
+template <class... T, class Body>
+constexpr void with_type(TypeList<T...>, ElementKind kind, const Body& body) {
+  static_cast<void>(((kind == element_of<T> && (body(T{}), true)) || ...));
+}
 
 }  // namespace planck

@@ -1,7 +1,6 @@
 #include "array.hpp"
 
 #include <cmath>
-#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -72,28 +71,6 @@ Array callers_output(nb::handle out, const char* name, ElementKind element) {
 }
 
 }  // namespace
-
-std::string_view python_name(ElementKind element) {
-  switch (element) {
-    case ElementKind::F16:
-      return "float16";
-    case ElementKind::Bf16:
-      return "bfloat16";
-    case ElementKind::F32:
-      return "float32";
-    case ElementKind::F64:
-      return "float64";
-    case ElementKind::S8:
-      return "int8";
-    case ElementKind::U8:
-      return "uint8";
-    case ElementKind::S32:
-      return "int32";
-    case ElementKind::S64:
-      return "int64";
-  }
-  return "unknown";
-}
 
 std::string text_of(nb::handle object) { return nb::str(object).c_str(); }
 
@@ -226,19 +203,7 @@ Array converted(const Array& array, ElementKind element) {
 
 Array number_like(nb::handle value, const char* name, const Array& like) {
   const double number_ = number(value, name);
-  const auto largest = [&] {
-    switch (like.element()) {
-      case ElementKind::F16:
-        return 65504.0;
-      case ElementKind::Bf16:
-        return 0x1.FEp127;
-      case ElementKind::F32:
-        return static_cast<double>(std::numeric_limits<float>::max());
-      default:
-        return std::numeric_limits<double>::max();
-    }
-  }();
-  if (std::isfinite(number_) && std::abs(number_) > largest) {
+  if (std::isfinite(number_) && std::abs(number_) > info_of(like.element()).largest) {
     raise(PyExc_ValueError, std::string(name)
                                 .append(" = ")
                                 .append(text_of(nb::repr(value)))

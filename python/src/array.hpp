@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <array>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -30,17 +31,19 @@ struct UnknownDtype : std::runtime_error {
 [[noreturn]] void raise_dtype(const char* name, const std::string& dtype);
 
 /// The name that NumPy and PyTorch have for an element kind.
-std::string_view python_name(ElementKind element);
+inline std::string_view python_name(ElementKind element) { return info_of(element).python_name; }
 
 /// Element kinds that an argument may have.
 using Dtypes = std::span<const ElementKind>;
-inline constexpr ElementKind kFloats[] = {ElementKind::F16, ElementKind::Bf16, ElementKind::F32, ElementKind::F64};
-inline constexpr ElementKind kScanned[] = {ElementKind::F16, ElementKind::Bf16, ElementKind::F32,
-                                           ElementKind::F64, ElementKind::S32,  ElementKind::S64};
-inline constexpr ElementKind kCodes[] = {ElementKind::S8, ElementKind::U8};
-inline constexpr ElementKind kIndices[] = {ElementKind::S32, ElementKind::S64};
-inline constexpr ElementKind kKnownDtypes[] = {ElementKind::F16, ElementKind::Bf16, ElementKind::F32, ElementKind::F64,
-                                               ElementKind::S8,  ElementKind::U8,   ElementKind::S32, ElementKind::S64};
+template <class... T>
+constexpr std::array<ElementKind, sizeof...(T)> kinds_of(TypeList<T...>) {
+  return {element_of<T>...};
+}
+inline constexpr auto kFloats = kinds_of(TypesOf<ElementClass::Float>());
+inline constexpr auto kCodes = kinds_of(TypesOf<ElementClass::Codes>());
+inline constexpr auto kIndices = kinds_of(TypesOf<ElementClass::Integer>());
+inline constexpr auto kScanned = kinds_of(TypesOf<ElementClass::Float>() + TypesOf<ElementClass::Integer>());
+inline constexpr auto kKnownDtypes = kinds_of(ElementTypes());
 /// "float16, bfloat16, float32 or float64".
 std::string text_of(Dtypes dtypes);
 /// "[3, 4]".

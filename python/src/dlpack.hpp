@@ -13,15 +13,13 @@ inline constexpr std::int32_t kCudaManaged = 13;
 inline constexpr std::uint64_t kReadOnly = 1;
 inline constexpr std::uint64_t kIsCopied = 2;
 
-enum class TypeCode : std::uint8_t { Int = 0, Uint = 1, Float = 2, Bfloat = 4 };
-
 struct Device {
   std::int32_t type;
   std::int32_t id;
 };
 
 struct DataType {
-  TypeCode code;
+  std::uint8_t code;  ///< as in the table of element kinds
   std::uint8_t bits;
   std::uint16_t lanes;
 };

@@ -11,25 +11,8 @@
 namespace planck::python {
 
 inline std::optional<ElementKind> element_of_dlpack(dlpack::DataType dtype) {
-  if (dtype.lanes != 1) return std::nullopt;
-  using enum dlpack::TypeCode;
-  switch (dtype.code) {
-    case Float:
-      if (dtype.bits == 16) return ElementKind::F16;
-      if (dtype.bits == 32) return ElementKind::F32;
-      if (dtype.bits == 64) return ElementKind::F64;
-      break;
-    case Bfloat:
-      if (dtype.bits == 16) return ElementKind::Bf16;
-      break;
-    case Int:
-      if (dtype.bits == 8) return ElementKind::S8;
-      if (dtype.bits == 32) return ElementKind::S32;
-      if (dtype.bits == 64) return ElementKind::S64;
-      break;
-    case Uint:
-      if (dtype.bits == 8) return ElementKind::U8;
-      break;
+  for (const ElementInfo& element : kElements) {
+    if (element.dlpack_code == dtype.code && element.bits == dtype.bits && dtype.lanes == 1) return element.kind;
   }
   return std::nullopt;
 }

@@ -33,18 +33,10 @@ struct DescrFields {
   int number;
 };
 
-/// NumPy's type numbers.
-enum NumpyType : int {
-  kByte = 1,
-  kUbyte = 2,
-  kInt = 5,
-  kLong = 7,
-  kLongLong = 9,
-  kFloat = 11,
-  kDouble = 12,
-  kHalf = 23,
-  kFirstUserType = 256
-};
+/// NumPy's type numbers: its own, of which half precision is the last of numbers, and from 256 on those that packages
+/// like ml_dtypes have registered.
+constexpr int kOwnTypes = 24;
+constexpr int kFirstUserType = 256;
 
 constexpr int kWriteable = 0x400;
 
@@ -140,70 +132,61 @@ class Numpy {
     new_array_ = reinterpret_cast<decltype(new_array_)>(api[94]);
     generic_ = nb::object(numpy.attr("generic")).release().ptr();
     as_array_ = nb::object(numpy.attr("asarray")).release().ptr();
+    find_numbers();
+  }
+
+  /// NumPy's own numbers by the dtypes' names. Of two for one dtype (int64 is long or long long) the first is made.
+  void find_numbers() {
+    numbers_.fill(kUnknownNumber);
+    for (int number = 0; number < kOwnTypes; ++number) {
+      nb::object descr = nb::steal(descr_from_number_(number));
+      if (!descr.is_valid()) nb::raise_python_error();
+      own_[number] = element_with_name(text_of(descr.attr("name")));
+      if (own_[number] && number_of_kind(*own_[number]) == kUnknownNumber) number_of_kind(*own_[number]) = number;
+    }
+  }
+
+  static std::optional<ElementKind> element_with_name(const std::string& name) {
+    for (const ElementInfo& element : kElements) {
+      if (element.python_name == name) return element.kind;
+    }
+    return std::nullopt;
   }
 
   std::optional<ElementKind> element_of_number(const DescrFields* descr) const {
-    switch (descr->number) {
-      case kFloat:
-        return ElementKind::F32;
-      case kDouble:
-        return ElementKind::F64;
-      case kHalf:
-        return ElementKind::F16;
-      case kByte:
-        return ElementKind::S8;
-      case kUbyte:
-        return ElementKind::U8;
-      case kInt:
-        return ElementKind::S32;
-      case kLong:
-        return sizeof(long) == 8 ? ElementKind::S64 : ElementKind::S32;
-      case kLongLong:
-        return ElementKind::S64;
-      default:
-        break;
-    }
+    if (is_own(descr->number)) return own_[descr->number];
     if (descr->number < kFirstUserType) return std::nullopt;
-    if (descr->number == bf16_number_) return ElementKind::Bf16;
+    const auto seen = std::find(numbers_.begin(), numbers_.end(), descr->number);
+    if (seen != numbers_.end()) return kElements[static_cast<std::size_t>(seen - numbers_.begin())].kind;
     const nb::handle type(reinterpret_cast<PyObject*>(descr->scalar_type));
-    if (text_of(type.attr("__name__")) != "bfloat16") return std::nullopt;
-    bf16_number_ = descr->number;
-    return ElementKind::Bf16;
+    const std::optional<ElementKind> element = element_with_name(text_of(type.attr("__name__")));
+    // Another package's float32 is not NumPy's.
+    if (!element || is_own(number_of_kind(*element))) return std::nullopt;
+    number_of_kind(*element) = descr->number;
+    return element;
   }
 
   int number_of(ElementKind element) const {
-    switch (element) {
-      case ElementKind::F16:
-        return kHalf;
-      case ElementKind::F32:
-        return kFloat;
-      case ElementKind::F64:
-        return kDouble;
-      case ElementKind::S8:
-        return kByte;
-      case ElementKind::U8:
-        return kUbyte;
-      case ElementKind::S32:
-        return kInt;
-      case ElementKind::S64:
-        return sizeof(long) == 8 ? kLong : kLongLong;
-      case ElementKind::Bf16:
-        break;
+    int& number = number_of_kind(element);
+    if (number == kUnknownNumber) {
+      nb::object type = nb::module_::import_("ml_dtypes").attr(std::string(python_name(element)).c_str());
+      number = nb::cast<int>(nb::module_::import_("numpy").attr("dtype")(type).attr("num"));
     }
-    if (bf16_number_ < 0) {
-      nb::object type = nb::module_::import_("ml_dtypes").attr("bfloat16");
-      bf16_number_ = nb::cast<int>(nb::module_::import_("numpy").attr("dtype")(type).attr("num"));
-    }
-    return bf16_number_;
+    return number;
   }
 
+  static bool is_own(int number) { return number >= 0 && number < kOwnTypes; }
+  int& number_of_kind(ElementKind element) const { return numbers_[static_cast<std::size_t>(element)]; }
+
+  static constexpr int kUnknownNumber = -1;
   PyTypeObject* array_type_;
   PyObject* generic_;
   PyObject* as_array_;
   PyObject* (*descr_from_number_)(int);
   PyObject* (*new_array_)(PyTypeObject*, PyObject* descr, int rank, const Py_ssize_t* extents,
                           const Py_ssize_t* strides, void* data, int flags, PyObject* object);
-  mutable int bf16_number_ = -1;
+  std::array<std::optional<ElementKind>, kOwnTypes> own_;  ///< by number
+  mutable std::array<int, kElements.size()> numbers_{};    ///< by kind; those of other packages once they are met
 };
 
 }  // namespace planck::python

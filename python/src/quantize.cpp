@@ -16,7 +16,8 @@ struct CodeRange {
 };
 
 CodeRange codes_of(ElementKind element) {
-  return element == ElementKind::U8 ? CodeRange{0, 255} : CodeRange{-128, 127};
+  const ElementInfo& info = info_of(element);
+  return {static_cast<std::int64_t>(info.lowest), static_cast<std::int64_t>(info.largest)};
 }
 
 ScaleForm scale_form_named(nb::handle form) {
@@ -192,7 +193,7 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
   what.mode = static_cast<DynamicRangeMode>(choice_named(mode, "mode", {"symmetric", "asymmetric"}));
   CodeRange codes = codes_of(what.output_element);
   // As many codes below zero as above.
-  if (what.mode == DynamicRangeMode::Symmetric && what.output_element == ElementKind::S8) codes.low = -127;
+  if (what.mode == DynamicRangeMode::Symmetric && codes.low < 0) codes.low = -codes.high;
   what.q_min = integer_or(q_min, "q_min", codes.low);
   what.q_max = integer_or(q_max, "q_max", codes.high);
   what.scope = granularity_of(scope, axis, group_size, what.shape);

@@ -100,11 +100,25 @@ Workspace borrow_workspace(std::size_t bytes, nb::object& keeper) {
   return {memory.get(), bytes};
 }
 
+namespace {
+/// The table of element kinds, for tests: number, name, dtype, bits, and names in safetensors and DLPack.
+nb::list element_kinds() {
+  const auto text = [](std::string_view name) { return nb::str(name.data(), name.size()); };
+  nb::list rows;
+  for (const ElementInfo& element : kElements) {
+    rows.append(nb::make_tuple(static_cast<int>(element.kind), text(element.name), text(element.python_name),
+                               int{element.bits}, text(element.safetensors_name), int{element.dlpack_code}));
+  }
+  return rows;
+}
+}  // namespace
+
 void bind_run(nb::module_& module) {
   module.def("set_num_threads", &set_num_threads, nb::arg().none());
   module.def("get_num_threads", [] { return current_stream().threads(); });
   module.def("set_executor", &set_executor);
   module.def("explain", &explain);
+  module.def("element_kinds", &element_kinds);
   module.def("refuse_kind", [](nb::handle tensor, const char* name) { refuse_kind(tensor, name); });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "array.hpp"
 #include "dlpack_arrays.hpp"
@@ -53,9 +54,9 @@ class Torch {
     Array array = seen_through_dlpack(object, name);
     // DLPack says int8 or uint8 for int1 to int7 and uint1 to uint7, whose bits may lie in any way.
     const ElementKind element = array.element();
-    if (element == ElementKind::S8 || element == ElementKind::U8) {
+    if (is_quantized(element)) {
       const nb::object dtype = object.attr(nb::handle(dtype_));
-      if (!dtype.equal(nb::handle(element == ElementKind::S8 ? int8_ : uint8_))) raise_dtype(name, text_of(dtype));
+      if (!dtype.equal(dtype_of(element))) raise_dtype(name, text_of(dtype));
     }
     return array;
   }
@@ -136,8 +137,12 @@ class Torch {
     requires_grad_ = interned("requires_grad");
     is_neg_ = interned("is_neg");
     dtype_ = interned("dtype");
-    int8_ = nb::object(module.attr("int8")).release().ptr();
-    uint8_ = nb::object(module.attr("uint8")).release().ptr();
+    for (const ElementInfo& element : kElements) {
+      const std::string dtype(element.python_name);
+      // A version that does not know a dtype has no tensors of it either.
+      nb::object found = nb::getattr(module, dtype.c_str(), nb::none());
+      dtypes_[static_cast<std::size_t>(element.kind)] = found.release().ptr();
+    }
     module_ = module.release().ptr();
     if (nb::hasattr(tensor_type_, "__dlpack_c_exchange_api__")) {
       nb::object capsule = nb::handle(tensor_type_).attr("__dlpack_c_exchange_api__");
@@ -196,9 +201,7 @@ class Torch {
                                 "detach() it, or call under torch.no_grad()");
   }
 
-  nb::object dtype_of(ElementKind element) const {
-    return nb::handle(module_).attr(std::string(python_name(element)).c_str());
-  }
+  nb::handle dtype_of(ElementKind element) const { return dtypes_[static_cast<std::size_t>(element)]; }
 
   PyObject* module_;
   PyObject* tensor_type_;
@@ -209,8 +212,7 @@ class Torch {
   PyObject* requires_grad_;
   PyObject* is_neg_;
   PyObject* dtype_;
-  PyObject* int8_;
-  PyObject* uint8_;
+  std::array<PyObject*, kElements.size()> dtypes_;  ///< by kind
   const dlpack::ExchangeApi* api_ = nullptr;
 };
 

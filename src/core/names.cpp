@@ -1,4 +1,4 @@
-// The names of the enumerations (those of scan kinds are in the table of src/scan/kinds.hpp), and a kernel's identity
+// The names of the enumerations (those of element and scan kinds are in their tables), and a kernel's identity
 // in one line.
 #include <string>
 
@@ -8,27 +8,7 @@
 
 namespace planck {
 
-std::string_view to_string(ElementKind kind) noexcept {
-  switch (kind) {
-    case ElementKind::F16:
-      return "f16";
-    case ElementKind::Bf16:
-      return "bf16";
-    case ElementKind::F32:
-      return "f32";
-    case ElementKind::F64:
-      return "f64";
-    case ElementKind::S8:
-      return "s8";
-    case ElementKind::U8:
-      return "u8";
-    case ElementKind::S32:
-      return "s32";
-    case ElementKind::S64:
-      return "s64";
-  }
-  return "unknown";
-}
+std::string_view to_string(ElementKind kind) noexcept { return info_of(kind).name; }
 
 std::string_view to_string(OpCategory category) noexcept {
   switch (category) {

@@ -12,6 +12,7 @@
 #include "cpu/streaming.hpp"
 #include "cpu/strided/rectangle.hpp"
 #include "cpu/strided/span_runner.hpp"
+#include "numerics/dispatch.hpp"
 #include "numerics/storage.hpp"
 
 namespace planck::cpu {
@@ -234,11 +235,7 @@ class ReductionWorker {
       std::byte* row = to + r * row_stride;
       std::byte* rounded = contiguous ? row : terms;
       const auto* from = reinterpret_cast<const float*>(terms);
-      if (p_.reduction->kernel.element == ElementKind::F16) {
-        kernels_.narrow_f16(from, columns, reinterpret_cast<f16*>(rounded), p_.streamed && contiguous);
-      } else {
-        kernels_.narrow_bf16(from, columns, reinterpret_cast<bf16*>(rounded), p_.streamed && contiguous);
-      }
+      kernels_.narrow(p_.reduction->kernel.element)(from, columns, rounded, p_.streamed && contiguous);
       if (!contiguous) copy_rectangle(op.element_bytes, terms, 0, op.element_bytes, row, 0, column_stride, 1, columns);
     }
   }
@@ -267,17 +264,10 @@ class ReductionWorker {
 
  public:
   static void store_rounded(ElementKind element, double value, std::byte* to) noexcept {
-    const auto put = [to](auto rounded) { std::memcpy(to, &rounded, sizeof rounded); };
-    switch (element) {
-      case ElementKind::F16:
-        return put(scalar::narrow<f16>(value));
-      case ElementKind::Bf16:
-        return put(scalar::narrow<bf16>(value));
-      case ElementKind::F64:
-        return put(value);
-      default:
-        return put(scalar::narrow<float>(value));
-    }
+    numerics::with_float(element, [&]<class T>(T) {
+      const T rounded = scalar::narrow<T>(value);
+      std::memcpy(to, &rounded, sizeof rounded);
+    });
   }
 
  private:

@@ -14,6 +14,7 @@
 #include "cpu/simd/lanes-inl.h"
 #include "cpu/simd/sum_codes-inl.h"
 #include "numerics/canonical_order.hpp"
+#include "numerics/element_traits.hpp"
 #include "numerics/storage.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,7 +26,7 @@ using numerics::kRadix;
 /// Two registers of f32 lanes as one of T.
 template <bool streamed, class T>
 PLANCK_MATH void narrow_step(const float* from, T* to) {
-  store_in_order<streamed>(Pair<T>{load<float>(from), load<float>(from + hn::Lanes(Tag<float>()))}, to);
+  store_two<streamed>(load<float>(from), load<float>(from + hn::Lanes(Tag<float>())), to);
 }
 
 template <class Term>
@@ -166,7 +167,8 @@ void add_sums(const double* from, std::int64_t n, double* sums) {
 }
 
 template <class T>
-void narrow_terms(const float* terms, std::int64_t n, T* to, bool streamed) {
+void narrow_terms(const float* terms, std::int64_t n, std::byte* bytes, bool streamed) {
+  T* const to = reinterpret_cast<T*>(bytes);
   const std::int64_t step = 2 * static_cast<std::int64_t>(hn::Lanes(Tag<float>()));
   std::int64_t i = 0;
   if (streamed) {
@@ -180,13 +182,21 @@ void narrow_terms(const float* terms, std::int64_t n, T* to, bool streamed) {
   for (; i < n; ++i) to[i] = scalar::narrow<T>(terms[i]);
 }
 
+template <class... T>
+constexpr std::array<NarrowTerms, sizeof...(T)> narrow_terms_of(TypeList<T...>) {
+  const auto of = []<class U>(U) -> NarrowTerms {
+    if constexpr (numerics::Pattern<U>) return &narrow_terms<U>;
+    return nullptr;
+  };
+  return {of(T())...};
+}
+
 constexpr SumKernels kSumKernels = {&sum_blocks<float>,
                                     &sum_blocks<double>,
                                     &sum_rows<float>,
                                     &sum_rows<double>,
                                     &add_sums,
-                                    &narrow_terms<f16>,
-                                    &narrow_terms<bf16>,
+                                    narrow_terms_of(ElementTypes()),
                                     &sum_codes<std::int8_t>,
                                     &sum_codes<std::uint8_t>,
                                     &add_code_columns<std::int8_t>,

@@ -2,6 +2,8 @@
 // them the rounding of terms that are no sums, and sums of codes, which are integers and know no order.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "planck/plan.hpp"
@@ -19,8 +21,7 @@ using SumRows = void (*)(const Term* terms, std::int64_t pitch, std::int64_t row
 /// sums[i] += from[i].
 using AddSums = void (*)(const double* from, std::int64_t n, double* sums);
 /// Rounds terms to the element; `to` may be where the terms are. Streamed stores are fenced by the caller.
-template <class T>
-using NarrowTerms = void (*)(const float* terms, std::int64_t n, T* to, bool streamed);
+using NarrowTerms = void (*)(const float* terms, std::int64_t n, std::byte* to, bool streamed);
 
 template <class Code>
 using SumCodes = std::int64_t (*)(const Code* codes, std::int64_t n);
@@ -36,13 +37,14 @@ struct SumKernels {
   SumRows<float> sum_rows_f32;
   SumRows<double> sum_rows_f64;
   AddSums add_sums;
-  NarrowTerms<f16> narrow_f16;
-  NarrowTerms<bf16> narrow_bf16;
+  std::array<NarrowTerms, kElements.size()>
+      narrow_terms;  ///< by the element's number; null for others than narrow floats
   SumCodes<std::int8_t> sum_codes_s8;
   SumCodes<std::uint8_t> sum_codes_u8;
   AddCodeColumns<std::int8_t> add_code_columns_s8;
   AddCodeColumns<std::uint8_t> add_code_columns_u8;
 
+  NarrowTerms narrow(ElementKind element) const { return narrow_terms[static_cast<std::size_t>(element)]; }
   void sum_blocks(const float* terms, std::int64_t blocks, double* totals) const {
     sum_blocks_f32(terms, blocks, totals);
   }

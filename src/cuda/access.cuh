@@ -19,30 +19,34 @@ namespace planck::cuda {
 
 enum class Access { Load, Store };
 
+using FloatTypes = TypesOf<ElementClass::Float>;
+using CodeTypes = TypesOf<ElementClass::Codes>;
+using IntegerTypes = TypesOf<ElementClass::Integer>;
+
+/// planck::with_type for device code. The kind is one of the types'; so nobody asks whether it is the last.
+template <class T, class... Others, class Body>
+__device__ __forceinline__ void with_type_here(TypeList<T, Others...>, ElementKind kind, const Body& body) {
+  if constexpr (sizeof...(Others) == 0) {
+    body(T{});
+  } else if (kind == element_of<T>) {
+    body(T{});
+  } else {
+    with_type_here(TypeList<Others...>(), kind, body);
+  }
+}
+
 /// Calls body(T{}) with the C++ type of an element kind that values V are loaded from or stored to.
 template <class V, Access How, class Body>
 __device__ __forceinline__ void with_kind(ElementKind kind, const Body& body) {
   if constexpr (std::is_integral_v<V>) {
-    kind == ElementKind::S32 ? body(std::int32_t{}) : body(std::int64_t{});
+    with_type_here(IntegerTypes(), kind, body);
   } else {
-    switch (kind) {
-      case ElementKind::F16:
-        return body(f16{});
-      case ElementKind::Bf16:
-        return body(bf16{});
-      case ElementKind::S8:
-        return body(std::int8_t{});
-      case ElementKind::U8:
-        return body(std::uint8_t{});
-      case ElementKind::S32:  // floats never become one
-        if constexpr (How == Access::Load) body(std::int32_t{});
-        return;
-      case ElementKind::F64:
-        if constexpr (std::is_same_v<V, double>) body(double{});
-        return;
-      default:
-        return body(float{});
-    }
+    // Floats are never stored as zero points, nor f32 as f64.
+    using ZeroPoints = std::conditional_t<How == Access::Load, TypeList<std::int32_t>, TypeList<>>;
+    using Types = decltype(FloatTypes() + CodeTypes() + ZeroPoints());
+    with_type_here(Types(), kind, [&]<class T>(T element) {
+      if constexpr (!std::is_same_v<T, double> || std::is_same_v<V, double>) body(element);
+    });
   }
 }
 
@@ -83,7 +87,10 @@ __device__ __forceinline__ T element_in(const std::uint32_t (&word)[Count], int 
     value.bits = static_cast<std::uint16_t>(word[i / 2] >> (16 * (i % 2)));
     return value;
   } else {
-    return static_cast<T>(word[i / 4] >> (8 * (i % 4)) & 0xFFU);
+    const auto bits = static_cast<std::uint8_t>(word[i / 4] >> (8 * (i % 4)));
+    T value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
   }
 }
 template <class T, int Count>
@@ -99,7 +106,9 @@ __device__ __forceinline__ void put_element(std::uint32_t (&word)[Count], int i,
     const std::uint32_t bits = static_cast<std::uint32_t>(value.bits) << (16 * (i % 2));
     word[i / 2] = i % 2 == 0 ? bits : word[i / 2] | bits;
   } else {
-    const std::uint32_t bits = static_cast<std::uint32_t>(static_cast<std::uint8_t>(value)) << (8 * (i % 4));
+    std::uint8_t byte;
+    std::memcpy(&byte, &value, sizeof byte);
+    const std::uint32_t bits = static_cast<std::uint32_t>(byte) << (8 * (i % 4));
     word[i / 4] = i % 4 == 0 ? bits : word[i / 4] | bits;
   }
 }

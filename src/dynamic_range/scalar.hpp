@@ -43,11 +43,9 @@ struct DynamicQParams {
 /// overflows would be infinite.
 template <class S, class C>
 PLANCK_MATH C stored_scale(C scale) {
-  const C least = std::is_same_v<S, f16> ? C(6.103515625e-05) : static_cast<C>(std::numeric_limits<C>::min());
-  const C most = std::is_same_v<S, f16>    ? C(65504)
-                 : std::is_same_v<S, bf16> ? C(3.3895313892515355e+38)
-                                           : static_cast<C>(std::numeric_limits<C>::max());
-  return clamp(widen<C>(narrow<S>(scale)), least, most);
+  constexpr auto kLeast = static_cast<C>(element_info<S>.least_normal);
+  constexpr auto kMost = static_cast<C>(element_info<S>.largest);
+  return clamp(widen<C>(narrow<S>(scale)), kLeast, kMost);
 }
 
 /// (hi - lo) / steps, also where the difference overflows.

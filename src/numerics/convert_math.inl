@@ -1,7 +1,9 @@
-// f16 and bf16 to and from f32, for any lane kind: 16-bit patterns travel in the low half of u32 lanes.
+// f16 and bf16 to and from f32, for any lane kind: patterns travel in the low bits of u32 lanes.
 //
 // Written with integer operations and one exact or once-rounded f32 operation each, so every target gives
 // the same bits: Highway 1.0.3 truncates bf16 everywhere and f16 where there is no F16C.
+//
+// widen_pattern and narrow_pattern are the same by storage type, for templates.
 
 template <class U>
 PLANCK_MATH auto widen_bf16(U h) {
@@ -19,6 +21,15 @@ PLANCK_MATH auto round_to_bf16(F x) {
 template <class F>
 PLANCK_MATH auto narrow_bf16(F x) {
   return shift_right<16>(round_to_bf16(x));
+}
+
+template <class U>
+PLANCK_MATH auto widen_pattern(bf16, U h) {
+  return widen_bf16(h);
+}
+template <class F>
+PLANCK_MATH auto narrow_pattern(bf16, F x) {
+  return narrow_bf16(x);
 }
 
 template <class U>
@@ -50,4 +61,13 @@ PLANCK_MATH auto narrow_f16(F x) {
   const U nan = U(0x7E00U) | (shift_right<13>(magnitude) & U(0x3FFU));
   const U special = select(U(0x7F800000U) < magnitude, nan, U(0x7C00U));
   return sign | select(magnitude < U(0x477FF000U), finite, special);
+}
+
+template <class U>
+PLANCK_MATH auto widen_pattern(f16, U h) {
+  return widen_f16(h);
+}
+template <class F>
+PLANCK_MATH auto narrow_pattern(f16, F x) {
+  return narrow_f16(x);
 }

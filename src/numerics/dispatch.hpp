@@ -1,7 +1,6 @@
-// From an element kind as a value to a type: calls body(T{}) for the C++ type of a float or code kind.
+// From an element kind as a value to a type: calls body(T{}) for the C++ type of a kind of some class. The types are
+// those of the table of element kinds.
 #pragma once
-
-#include <cstdint>
 
 #include "planck/element.hpp"
 
@@ -9,22 +8,18 @@ namespace planck::numerics {
 
 template <class Body>
 void with_float(ElementKind kind, const Body& body) {
-  switch (kind) {
-    case ElementKind::F16:
-      return body(f16{});
-    case ElementKind::Bf16:
-      return body(bf16{});
-    case ElementKind::F64:
-      return body(double{});
-    default:
-      return body(float{});
-  }
+  with_type(TypesOf<ElementClass::Float>(), kind, body);
 }
 
 template <class Body>
 void with_codes(ElementKind kind, const Body& body) {
-  if (kind == ElementKind::U8) return body(std::uint8_t{});
-  return body(std::int8_t{});
+  with_type(TypesOf<ElementClass::Codes>(), kind, body);
+}
+
+/// Integers are s32 and s64: indices, and what scans know beside floats.
+template <class Body>
+void with_integer(ElementKind kind, const Body& body) {
+  with_type(TypesOf<ElementClass::Integer>(), kind, body);
 }
 
 }  // namespace planck::numerics

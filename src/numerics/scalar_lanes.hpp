@@ -8,8 +8,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "numerics/portability.hpp"
+#include "planck/element.hpp"
 
 namespace planck::scalar {
 

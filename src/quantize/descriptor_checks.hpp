@@ -35,7 +35,8 @@ struct CodeLimits {
 
 /// What a kind of codes can hold.
 constexpr CodeLimits limits_of(ElementKind codes) {
-  return codes == ElementKind::S8 ? CodeLimits{-128, 127} : CodeLimits{0, 255};
+  const ElementInfo& info = info_of(codes);
+  return {static_cast<std::int64_t>(info.lowest), static_cast<std::int64_t>(info.largest)};
 }
 
 inline core::Status check_code_range(std::string_view plan, std::int64_t q_min, std::int64_t q_max,

@@ -84,7 +84,7 @@ struct ScanKey {
 
   constexpr const ScanKindRow& row() const { return *find_kind(kind); }
   constexpr bool reads(Reads what) const {
-    const bool wide = element == ElementKind::F32 || element == ElementKind::F64;
+    const bool wide = info_of(element).bits >= 32;
     switch (what) {
       case Reads::Always:
         return true;

@@ -38,11 +38,10 @@ constexpr std::string_view kForward = "ScanPlan";
 constexpr std::string_view kBackward = "ScanBackwardPlan";
 
 Status check_descriptor(std::string_view plan, const ScanDescriptor& d, bool backward) noexcept {
-  const bool integers = d.element == ElementKind::S32 || d.element == ElementKind::S64;
   const scan::ScanKindRow* const row = scan::find_kind(d.kind);
   const bool known = row != nullptr && d.kind != ScanKind::LinearRecurrence;  // which has plans of its own
   if (!known) return fail(Text::KindUnsupported, {plan, static_cast<std::int32_t>(d.kind)});
-  const bool scanned = is_float(d.element) || (integers && !backward && row->integers);
+  const bool scanned = is_float(d.element) || (is_integer(d.element) && !backward && row->integers);
   if (!scanned) return fail(Text::ElementUnsupported, {plan, "element", printable(d.element)});
   if (d.exclusive && !row->exclusive) return fail(Text::ExclusiveUnsupported, {plan, to_string(d.kind)});
   PLANCK_TRY(core::check_shape(plan, "input_shape", d.input_shape));
@@ -54,7 +53,7 @@ Status check_descriptor(std::string_view plan, const ScanDescriptor& d, bool bac
   if (!row->extremum) {
     return fail(Text::ArgumentUnexpected, {plan, "index_element", "only Cummax and Cummin have indices"});
   }
-  if (*d.index_element != ElementKind::S32 && *d.index_element != ElementKind::S64) {
+  if (!is_integer(*d.index_element)) {
     return fail(Text::ElementUnsupported, {plan, "index_element", printable(*d.index_element)});
   }
   const std::int64_t length = d.input_shape[front_axis(d.scan_axis, d.input_shape)];

@@ -56,8 +56,9 @@ void scan_rows(const scan::ScanJob& job) {
       if constexpr (requires { Scan::position(prefix); }) {
         const Cell to = core::cell_at(loop, index, job.inputs + 1);
         const auto position = static_cast<std::int64_t>(Scan::position(prefix));
-        if (key.indices == ElementKind::S64) to.set(position);
-        if (key.indices == ElementKind::S32) to.set(static_cast<std::int32_t>(position));
+        if (key.indices) {
+          numerics::with_integer(*key.indices, [&]<class I>(I) { to.set(static_cast<I>(position)); });
+        }
       }
     }
     if (scan::has_carry(job.carries, scan::kCarryOut)) {

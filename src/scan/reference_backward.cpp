@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/reference_loop.hpp"
+#include "numerics/dispatch.hpp"
 #include "numerics/storage.hpp"
 #include "scan/carry.hpp"
 #include "scan/scalar.hpp"
@@ -34,8 +35,9 @@ class RowOfOperands {
   bool has(int k) const { return at_[k] != nullptr; }
   double get(int k, std::int64_t s) const { return scalar::widen<double>(core::Cell(at(k, s)).get<T>()); }
   double index(int k, std::int64_t s, ElementKind element) const {
-    const core::Cell cell(at(k, s));
-    return static_cast<double>(element == ElementKind::S32 ? cell.get<std::int32_t>() : cell.get<std::int64_t>());
+    double position = 0;
+    numerics::with_integer(element, [&]<class I>(I) { position = static_cast<double>(core::Cell(at(k, s)).get<I>()); });
+    return position;
   }
   void put(int k, std::int64_t s, double value) const {
     core::Cell(at(k, s)).set(scalar::narrow<T>(static_cast<Compute<T>>(value)));

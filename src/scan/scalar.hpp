@@ -16,9 +16,7 @@ namespace planck::scan {
 /// Calls body(T{}) with the C++ type of an element that scans know.
 template <class Body>
 void with_element(ElementKind kind, const Body& body) {
-  if (kind == ElementKind::S32) return body(std::int32_t{});
-  if (kind == ElementKind::S64) return body(std::int64_t{});
-  numerics::with_float(kind, body);
+  with_type(TypesOf<ElementClass::Float>() + TypesOf<ElementClass::Integer>(), kind, body);
 }
 
 /// What sums and products of T are held in; integers wrap.

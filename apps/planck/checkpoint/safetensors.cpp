@@ -11,29 +11,11 @@
 namespace planck::cli {
 namespace {
 
-constexpr Dtype kDtypes[] = {
-    {"F64", 64, ElementKind::F64},
-    {"F32", 32, ElementKind::F32},
-    {"F16", 16, ElementKind::F16},
-    {"BF16", 16, ElementKind::Bf16},
-    {"I64", 64, ElementKind::S64},
-    {"I32", 32, ElementKind::S32},
-    {"I8", 8, ElementKind::S8},
-    {"U8", 8, ElementKind::U8},
-    {"I16", 16, {}},
-    {"U16", 16, {}},
-    {"U32", 32, {}},
-    {"U64", 64, {}},
-    {"BOOL", 8, {}},
-    {"F8_E4M3", 8, {}},
-    {"F8_E5M2", 8, {}},
-    {"F8_E8M0", 8, {}},
-    {"F8_E4M3FNUZ", 8, {}},
-    {"F8_E5M2FNUZ", 8, {}},
-    {"C64", 64, {}},
-    {"F6_E2M3", 6, {}},
-    {"F6_E3M2", 6, {}},
-    {"F4", 4, {}},
+/// The format's types that no element kind is.
+constexpr Dtype kOtherDtypes[] = {
+    {"I16", 16, {}},    {"U16", 16, {}},    {"U32", 32, {}},    {"U64", 64, {}},        {"BOOL", 8, {}},
+    {"F8_E4M3", 8, {}}, {"F8_E5M2", 8, {}}, {"F8_E8M0", 8, {}}, {"F8_E4M3FNUZ", 8, {}}, {"F8_E5M2FNUZ", 8, {}},
+    {"C64", 64, {}},    {"F6_E2M3", 6, {}}, {"F6_E3M2", 6, {}}, {"F4", 4, {}},
 };
 
 constexpr const char* kMetadataKey = "__metadata__";
@@ -215,17 +197,18 @@ class HeaderHandler final : public JsonHandler {
 }  // namespace
 
 std::optional<Dtype> dtype_of(std::string_view name) noexcept {
-  for (const Dtype& dtype : kDtypes) {
+  for (const ElementInfo& element : kElements) {
+    if (element.safetensors_name == name) return dtype_of(element.kind);
+  }
+  for (const Dtype& dtype : kOtherDtypes) {
     if (dtype.name == name) return dtype;
   }
   return std::nullopt;
 }
 
 Dtype dtype_of(ElementKind kind) noexcept {
-  for (const Dtype& dtype : kDtypes) {
-    if (dtype.kind == kind) return dtype;
-  }
-  return kDtypes[0];
+  const ElementInfo& element = info_of(kind);
+  return {element.safetensors_name, element.bits, kind};
 }
 
 Header parse_header(std::string_view json, std::uint64_t data_begin, std::uint64_t file_bytes,

@@ -52,7 +52,9 @@ void info_command(const InfoOptions& options) {
   const std::vector<std::string> sets = instruction_sets();
   const Shape shape{64, 64};
   std::vector<std::string> kernels;
-  for (const ElementKind kind : {ElementKind::F32, ElementKind::Bf16, ElementKind::F16, ElementKind::F64}) {
+  for (const ElementInfo& element : kElements) {
+    const ElementKind kind = element.kind;
+    if (!is_float(kind)) continue;
     DynamicRangeQuantizeDescriptor range;
     range.shape = shape;
     range.input_element = kind;

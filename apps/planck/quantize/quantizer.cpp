@@ -18,17 +18,10 @@ void must(const Result<void>& result) {
 
 /// A number as an element of a float kind.
 void store(ElementKind element, double number, std::byte* to) {
-  const auto put = [&](auto value) { std::memcpy(to, &value, sizeof value); };
-  switch (element) {
-    case ElementKind::F16:
-      return put(f16(number));
-    case ElementKind::Bf16:
-      return put(bf16(number));
-    case ElementKind::F32:
-      return put(static_cast<float>(number));
-    default:
-      return put(number);
-  }
+  with_type(TypesOf<ElementClass::Float>(), element, [&]<class T>(T value) {
+    value = static_cast<T>(number);
+    std::memcpy(to, &value, sizeof value);
+  });
 }
 
 }  // namespace

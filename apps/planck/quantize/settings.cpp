@@ -13,7 +13,9 @@ QuantizeSettings settings_of(const QuantizeOptions& options) {
                                                : Scope::Channel;
   settings.group_size = options.group_size;
   settings.symmetric = options.mode == "symmetric";
-  settings.codes = options.dtype == "uint8" ? ElementKind::U8 : ElementKind::S8;
+  for (const ElementInfo& element : kElements) {
+    if (element.python_name == options.dtype) settings.codes = element.kind;
+  }
   const int usual_axis = settings.scope == Scope::Group ? 1 : 0;
   const int axis = options.axis.value_or(usual_axis);
   settings.axis = axis < 0 ? axis + 2 : axis;
@@ -24,11 +26,11 @@ QuantizeSettings settings_of(const QuantizeOptions& options) {
   }
   if (settings.group_size < 1) wrong("--group-size must be at least 1");
   if (options.min_size < 0) wrong("--min-size must not be negative");
-  if (settings.codes == ElementKind::U8 && settings.symmetric) {
+  if (settings.symmetric && !settings.codes_are_signed()) {
     wrong("--dtype uint8 needs --mode asymmetric: symmetric codes without a sign would lose every negative weight");
   }
   if (!options.compressed_tensors()) return settings;
-  if (settings.codes == ElementKind::U8) wrong("the format compressed-tensors has no uint8: use --format plain");
+  if (!settings.codes_are_signed()) wrong("the format compressed-tensors has no uint8: use --format plain");
   if (settings.axis != usual_axis) {
     wrong(text("the format compressed-tensors has no --scope ", options.scope, " along axis ", settings.axis,
                ": use --format plain"));

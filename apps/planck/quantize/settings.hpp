@@ -42,8 +42,12 @@ struct QuantizeSettings {
   bool symmetric = true;
   ElementKind codes = ElementKind::S8;
 
-  std::int64_t q_min() const noexcept { return codes == ElementKind::U8 ? 0 : symmetric ? -127 : -128; }
-  std::int64_t q_max() const noexcept { return codes == ElementKind::U8 ? 255 : 127; }
+  bool codes_are_signed() const noexcept { return info_of(codes).lowest < 0; }
+  /// Symmetric codes are as many below zero as above.
+  std::int64_t q_min() const noexcept {
+    return symmetric && codes_are_signed() ? -q_max() : static_cast<std::int64_t>(info_of(codes).lowest);
+  }
+  std::int64_t q_max() const noexcept { return static_cast<std::int64_t>(info_of(codes).largest); }
 };
 
 /// The settings of the command line; a Failure (Usage) for combinations that make no sense or, for the format

@@ -17,49 +17,29 @@ namespace {
 
 constexpr std::size_t kLanes = 8;
 
-float half_to_float(std::uint16_t bits) noexcept {
+/// The conversions of f16 and bf16 themselves are calls, and would keep the loops from vectors.
+float number_of(f16 half) noexcept {
   // Times 2^112 brings the exponent's bias, and subnormals, into place exactly; infinities and NaN need all ones.
-  const std::uint32_t magnitude = (bits & 0x7FFFU) << 13;
+  const std::uint32_t magnitude = (half.bits & 0x7FFFU) << 13;
   const float scaled = std::bit_cast<float>(magnitude) * 0x1p112F;
   const std::uint32_t special = magnitude >= 0x0F800000U ? 0x7F800000U : 0U;
-  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+  const std::uint32_t sign = static_cast<std::uint32_t>(half.bits & 0x8000U) << 16;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | sign);
 }
-
-float brain_to_float(std::uint16_t bits) noexcept {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
-template <class From, class To, class Convert>
-void widen_each(const std::byte* from, std::span<To> to, Convert convert) noexcept {
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    From value;
-    std::memcpy(&value, from + i * sizeof(From), sizeof value);
-    to[i] = static_cast<To>(convert(value));
-  }
+float number_of(bf16 brain) noexcept { return std::bit_cast<float>(static_cast<std::uint32_t>(brain.bits) << 16); }
+template <class T>
+T number_of(T value) noexcept {
+  return value;
 }
 
 template <class To>
 void widen_any(ElementKind kind, const std::byte* from, std::span<To> to) noexcept {
-  const auto same = [](auto value) { return value; };
-  switch (kind) {
-    case ElementKind::F16:
-      return widen_each<std::uint16_t>(from, to, half_to_float);
-    case ElementKind::Bf16:
-      return widen_each<std::uint16_t>(from, to, brain_to_float);
-    case ElementKind::F32:
-      return widen_each<float>(from, to, same);
-    case ElementKind::F64:
-      return widen_each<double>(from, to, same);
-    case ElementKind::S8:
-      return widen_each<std::int8_t>(from, to, same);
-    case ElementKind::U8:
-      return widen_each<std::uint8_t>(from, to, same);
-    case ElementKind::S32:
-      return widen_each<std::int32_t>(from, to, same);
-    case ElementKind::S64:
-      return widen_each<std::int64_t>(from, to, same);
-  }
+  with_type(ElementTypes(), kind, [&]<class T>(T value) {
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      std::memcpy(&value, from + i * sizeof(T), sizeof value);
+      to[i] = static_cast<To>(number_of(value));
+    }
+  });
 }
 
 template <class T>

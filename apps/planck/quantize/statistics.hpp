@@ -48,7 +48,7 @@ struct ErrorSums {
 
 /// Elements of any float or integer kind as f32 (f16, bf16, s8, u8, f32) or f64 (the others), exactly but for s64.
 constexpr bool widens_to_f32(ElementKind kind) noexcept {
-  return kind != ElementKind::F64 && kind != ElementKind::S32 && kind != ElementKind::S64;
+  return !is_integer(kind) && compute_of(kind) == ElementKind::F32;
 }
 void widen(ElementKind kind, const std::byte* from, std::span<float> to) noexcept;
 void widen(ElementKind kind, const std::byte* from, std::span<double> to) noexcept;

@@ -166,11 +166,9 @@ void StoredTensor::restore(std::int64_t first, std::int64_t rows_now, std::int64
   if (zero_point != nullptr) {
     std::byte* narrow = zeros + count * 4;
     load(*zero_point_file, zero_point->begin + static_cast<std::uint64_t>(first_scale), narrow, count);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto byte = static_cast<std::uint8_t>(narrow[i]);
-      wide[i] =
-          tensor->dtype.kind == ElementKind::U8 ? std::int32_t{byte} : std::int32_t{static_cast<std::int8_t>(byte)};
-    }
+    with_type(TypesOf<ElementClass::Codes>(), *tensor->dtype.kind, [&]<class Q>(Q) {
+      for (std::int64_t i = 0; i < count; ++i) wide[i] = static_cast<Q>(narrow[i]);
+    });
   }
 
   DequantizeDescriptor what;

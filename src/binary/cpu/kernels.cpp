@@ -78,8 +78,11 @@ constexpr KernelRow row(BinaryKind kind, bool backward, Weight weight, ElementKi
   PLANCK_ROWS(AddScaled, T, Weight::Scalar), PLANCK_ROWS(AddScaled, T, Weight::Tensor)
 // clang-format on
 
-constexpr KernelRow kRows[] = {PLANCK_ROWS_OF_TYPE(float), PLANCK_ROWS_OF_TYPE(double), PLANCK_ROWS_OF_TYPE(f16),
-                               PLANCK_ROWS_OF_TYPE(bf16)};
+template <class... T>
+constexpr auto rows_for(TypeList<T...>) {
+  return join(std::array{PLANCK_ROWS_OF_TYPE(T)}...);
+}
+constexpr auto kRows = rows_for(TypesOf<ElementClass::Float>());
 #undef PLANCK_ROWS_OF_TYPE
 #undef PLANCK_ROWS
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "numerics/element_traits.hpp"
 #include "numerics/portability.hpp"
 #include "planck/element.hpp"
 
@@ -138,20 +139,15 @@ template <class C, class T>
 PLANCK_MATH Vec<C> load(const T* from) {
   if constexpr (std::is_same_v<T, C>) {
     return Vec<C>(hn::LoadU(Tag<C>(), from));
-  } else if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
-    const Narrow<std::uint16_t, float> d16;
-    const auto patterns = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(from));
+  } else if constexpr (numerics::Pattern<T>) {
+    using Bits = numerics::PatternBits<T>;
+    const auto patterns = hn::LoadU(Narrow<Bits, float>(), reinterpret_cast<const Bits*>(from));
 #if PLANCK_HAS_F16C
     if constexpr (std::is_same_v<T, f16>) {
       return Vec<float>(hn::PromoteTo(Tag<float>(), hn::BitCast(Narrow<hwy::float16_t, float>(), patterns)));
     }
 #endif
-    const Vec<std::uint32_t> wide(hn::PromoteTo(Tag<std::uint32_t>(), patterns));
-    if constexpr (std::is_same_v<T, f16>) {
-      return widen_f16(wide);
-    } else {
-      return widen_bf16(wide);
-    }
+    return widen_pattern(T(), Vec<std::uint32_t>(hn::PromoteTo(Tag<std::uint32_t>(), patterns)));
   } else {
     const Narrow<std::int32_t, C> d32;
     hn::Vec<Narrow<std::int32_t, C>> integers;
@@ -185,24 +181,18 @@ PLANCK_MATH auto to_codes(Vec<C> x) {
   }
 }
 
-/// One register of f32, rounded once to f16 or bf16.
-template <class T>
+/// One register of f32, rounded once to the patterns of T.
+template <numerics::Pattern T>
 PLANCK_MATH auto to_patterns(Vec<float> x) {
-  static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
-  const Narrow<std::uint16_t, float> d16;
+  const Narrow<numerics::PatternBits<T>, float> d;
 #if PLANCK_HAS_F16C
   if constexpr (std::is_same_v<T, f16>) {
-    return hn::BitCast(d16, hn::DemoteTo(Narrow<hwy::float16_t, float>(), x.raw));
+    return hn::BitCast(d, hn::DemoteTo(Narrow<hwy::float16_t, float>(), x.raw));
   }
 #endif
-  Vec<std::uint32_t> wide;
-  if constexpr (std::is_same_v<T, f16>) {
-    wide = narrow_f16(x);
-  } else {
-    wide = narrow_bf16(x);
-  }
-  // At most 0xFFFF in each lane, so the saturating narrowing keeps every bit.
-  return hn::DemoteTo(d16, hn::BitCast(Tag<std::int32_t>(), wide.raw));
+  const Vec<std::uint32_t> wide = narrow_pattern(T(), x);
+  // No lane has more bits than a pattern, so the saturating narrowing keeps every one.
+  return hn::DemoteTo(d, hn::BitCast(Tag<std::int32_t>(), wide.raw));
 }
 
 /// One register of C, rounded once to the storage type T; for codes a whole number that T can hold. Any alignment.
@@ -210,10 +200,11 @@ template <class T, class C>
 PLANCK_MATH void store(Vec<C> x, T* to) {
   if constexpr (std::is_same_v<T, C>) {
     hn::StoreU(x.raw, Tag<C>(), to);
-  } else if constexpr (sizeof(T) == 1) {
-    hn::StoreU(to_codes<T>(x), Narrow<T, C>(), to);
+  } else if constexpr (numerics::Pattern<T>) {
+    using Bits = numerics::PatternBits<T>;
+    hn::StoreU(to_patterns<T>(x), Narrow<Bits, float>(), reinterpret_cast<Bits*>(to));
   } else {
-    hn::StoreU(to_patterns<T>(x), Narrow<std::uint16_t, float>(), reinterpret_cast<std::uint16_t*>(to));
+    hn::StoreU(to_codes<T>(x), Narrow<T, C>(), to);
   }
 }
 
@@ -242,6 +233,7 @@ struct Pair {
 
 template <class T>
 PLANCK_MATH Pair<T> load_pair(const T* from) {
+  static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
 #if PLANCK_HAS_F16C
   if constexpr (std::is_same_v<T, f16>) {
     return {load<float>(from), load<float>(from + hn::Lanes(Tag<float>()))};
@@ -276,6 +268,7 @@ PLANCK_MATH void store_ordered(Vec<float> low, Vec<float> high, T* to) {
 
 template <bool streamed, class T>
 PLANCK_MATH void store_pair(Pair<T> x, T* to) {
+  static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
 #if PLANCK_HAS_F16C
   if constexpr (std::is_same_v<T, f16>) {
     store_ordered<streamed>(x.first, x.second, to);
@@ -294,6 +287,7 @@ PLANCK_MATH void store_pair(Pair<T> x, T* to) {
 /// The same for registers that hold elements one after the other, the second those after the first.
 template <bool streamed, class T>
 PLANCK_MATH void store_in_order(Pair<T> x, T* to) {
+  static_assert(std::is_same_v<T, f16> || std::is_same_v<T, bf16>);
 #if HWY_TARGET == HWY_SCALAR
   store(x.first, to);
   store(x.second, to + 1);
@@ -311,6 +305,17 @@ PLANCK_MATH void store_in_order(Pair<T> x, T* to) {
     store_full<streamed>(packed, reinterpret_cast<std::uint16_t*>(to));
   }
 #endif
+}
+
+/// The same for patterns of any size; those of 8 bits do not fill a register, and are stored through the caches.
+template <bool streamed, numerics::Pattern T>
+PLANCK_MATH void store_two(Vec<float> first, Vec<float> second, T* to) {
+  if constexpr (sizeof(T) == 2) {
+    store_in_order<streamed>(Pair<T>{first, second}, to);
+  } else {
+    store(first, to);
+    store(second, to + hn::Lanes(Tag<float>()));
+  }
 }
 
 #undef PLANCK_HAS_F16C

@@ -58,7 +58,7 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   /// All operands f16 or bf16 alike: two registers of lanes a step, so that memory is moved in full registers.
   static constexpr bool kPaired = sizeof(C) == 4 && ((sizeof(In) == 2) && ...) && ((sizeof(Out) == 2) && ...);
   /// Codes: four registers of lanes a step, for the same reason.
-  static constexpr bool kPacked = sizeof(C) == 4 && kOutputs == 1 && sizeof(Out0) == 1;
+  static constexpr bool kPacked = sizeof(C) == 4 && kOutputs == 1 && std::is_integral_v<Out0> && sizeof(Out0) == 1;
   /// One 16-bit output of other inputs: two registers of lanes a step, in order.
   static constexpr bool kOrdered =
       sizeof(C) == 4 && kOutputs == 1 && sizeof(Out0) == 2 && !kPaired && HWY_TARGET != HWY_SCALAR;

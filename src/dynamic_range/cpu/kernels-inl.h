@@ -57,7 +57,7 @@ struct RangeLanes {
 };
 
 /// The same for elements that are all finite, at half the price, and whether they were.
-template <class T, bool is_float = std::is_same_v<T, Compute<T>>>
+template <class T, bool in_lanes_of_c = sizeof(T) != 2>
 struct FiniteRange {
   using C = Compute<T>;
   using V = Vec<C>;
@@ -89,9 +89,7 @@ struct FiniteRange {
 template <class T>
 using Pattern = std::conditional_t<sizeof(T) == 2, std::int16_t, std::int32_t>;
 template <class T>
-constexpr Pattern<T> kInfinityPattern = std::is_same_v<T, f16>    ? 0x7C00
-                                        : std::is_same_v<T, bf16> ? 0x7F80
-                                                                  : 0x7F800000;
+constexpr auto kInfinityPattern = static_cast<Pattern<T>>(numerics::kInfinityBits<T>);
 template <class T>
 constexpr auto kMagnitudeBits = std::numeric_limits<Pattern<T>>::max();
 
@@ -173,10 +171,11 @@ struct FiniteMagnitude {
   }
 };
 
-/// Calls body with the kind of range that a rule asks for. Integers of 64 bits have no cheap maximum.
+/// Calls body with the kind of range that a rule asks for. Integers of 64 bits have no cheap maximum, and Highway 1.0.3
+/// finds none across lanes of 8.
 template <class T, class Body>
 PLANCK_MATH void with_range_kind(bool symmetric, const Body& body) {
-  if constexpr (sizeof(T) < 8) {
+  if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
     if (symmetric) return body(FiniteMagnitude<T>());
   }
   body(FiniteRange<T>());
@@ -362,16 +361,18 @@ struct DynamicRowsKernel {
   }
 };
 
-template <class T>
-constexpr auto dynamic_range_rows() {
+template <class T, class... Q>
+constexpr auto dynamic_range_rows(TypeList<Q...>) {
   return std::array{
       quantize::kernel_row(Formula::Range, element_of<T>, {}, 0, false, &RangeOfSpan<T>::run),
       quantize::kernel_row(Formula::ColumnRanges, element_of<T>, {}, 0, false, &RangesOfColumns<T>::run),
-      quantize::kernel_row(Formula::DynamicRows, element_of<T>, ElementKind::S8, 0, false,
-                           &DynamicRowsKernel<T, std::int8_t>::run),
-      quantize::kernel_row(Formula::DynamicRows, element_of<T>, ElementKind::U8, 0, false,
-                           &DynamicRowsKernel<T, std::uint8_t>::run),
+      quantize::kernel_row(Formula::DynamicRows, element_of<T>, element_of<Q>, 0, false,
+                           &DynamicRowsKernel<T, Q>::run)...,
   };
+}
+template <class T>
+constexpr auto dynamic_range_rows() {
+  return dynamic_range_rows<T>(TypesOf<ElementClass::Codes>());
 }
 
 }  // namespace

@@ -117,12 +117,10 @@ template <class C, class Body>
 __device__ __forceinline__ void with_float_kind(ElementKind kind, const Body& body) {
   if constexpr (std::is_same_v<C, double>) {
     body(double{});
-  } else if (kind == ElementKind::F16) {
-    body(f16{});
-  } else if (kind == ElementKind::Bf16) {
-    body(bf16{});
   } else {
-    body(float{});
+    with_type_here(FloatTypes(), kind, [&]<class T>(T element) {
+      if constexpr (std::is_same_v<scalar::Compute<T>, C>) body(element);
+    });
   }
 }
 

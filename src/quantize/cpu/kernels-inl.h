@@ -191,9 +191,14 @@ constexpr KernelRow row(Formula formula, std::optional<ElementKind> codes = {}, 
   }
   return quantize::kernel_row(formula, element_of<T>, codes, K::kVariant, terms, &Span<K>::run, segments);
 }
-template <Formula formula, class T, class Q, class Source>
-constexpr KernelRow row_with(std::optional<ElementKind> codes = {}) {
-  return row<T, Kernel<formula, T, Q, Source>>(formula, codes);
+template <Formula formula, class T, class Source>
+constexpr KernelRow plain_row() {
+  return row<T, Kernel<formula, T, void, Source>>(formula);
+}
+/// One for each kind of codes.
+template <Formula formula, class T, class Source, class... Q>
+constexpr std::array<KernelRow, sizeof...(Q)> code_rows(TypeList<Q...>) {
+  return {row<T, Kernel<formula, T, Q, Source>>(formula, element_of<Q>)...};
 }
 template <Formula formula, class T, class Source>
 constexpr KernelRow backward_row() {
@@ -207,19 +212,13 @@ constexpr KernelRow learnable_row() {
 
 /// What one source of parameters has in one scale form; dequantise does not know forms.
 template <class T, class Source>
-constexpr std::array form_rows = {
-    row_with<Formula::Quantize, T, std::int8_t, Source>(ElementKind::S8),
-    row_with<Formula::Quantize, T, std::uint8_t, Source>(ElementKind::U8),
-    backward_row<Formula::QuantizeBackward, T, Source>(),
-    row_with<Formula::FakeQuantize, T, void, Source>(),
-    backward_row<Formula::FakeQuantizeBackward, T, Source>(),
-};
+constexpr auto form_rows = join(code_rows<Formula::Quantize, T, Source>(TypesOf<ElementClass::Codes>()),
+                                std::array{backward_row<Formula::QuantizeBackward, T, Source>(),
+                                           plain_row<Formula::FakeQuantize, T, Source>(),
+                                           backward_row<Formula::FakeQuantizeBackward, T, Source>()});
 template <class T, class Source>
-constexpr std::array formless_rows = {
-    row_with<Formula::Dequantize, T, std::int8_t, Source>(ElementKind::S8),
-    row_with<Formula::Dequantize, T, std::uint8_t, Source>(ElementKind::U8),
-    row_with<Formula::DequantizeBackward, T, void, Source>(),
-};
+constexpr auto formless_rows = join(code_rows<Formula::Dequantize, T, Source>(TypesOf<ElementClass::Codes>()),
+                                    std::array{plain_row<Formula::DequantizeBackward, T, Source>()});
 
 template <class T>
 constexpr auto run_rows() {

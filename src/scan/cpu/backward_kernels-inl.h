@@ -54,10 +54,10 @@ constexpr std::array<KernelRow, 3> extremum_gradient_rows() {
   };
 }
 
-/// From the saved y, or from y found again where 16-bit storage lost it.
+/// From the saved y, or from y found again where narrow storage lost it.
 template <class T>
 constexpr const ScanKernel* log_cumsum_exp_kernel() {
-  if constexpr (sizeof(T) == 2) {
+  if constexpr (sizeof(T) < 4) {
     return &kFedKernel<LogCumsumExpGradientOf, LogCumsumExpScanOf, std::tuple<T, T, double>, T>;
   } else {
     return &kKernel<LogCumsumExpGradientOf, double, std::tuple<T, T, T>, std::tuple<T>>;

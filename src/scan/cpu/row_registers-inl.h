@@ -130,7 +130,7 @@ struct RowRegisters {
   }
   template <class T, bool streamed>
   static PLANCK_MATH void store_narrow(const Row32* rows, T* to) {
-    for (int b = 0; b < kLanes; b += sizeof(T) == 2 ? 2 : 1) {
+    for (int b = 0; b < kLanes; b += sizeof(T) < 4 ? 2 : 1) {
       T* const at = to + b * kBlock;
       if constexpr (std::is_same_v<T, std::int32_t>) {
         const Tag<std::int32_t> d;
@@ -138,7 +138,7 @@ struct RowRegisters {
       } else if constexpr (sizeof(T) == 4) {
         store_full<streamed>(Vec<float>(rows[b]), at);
       } else {
-        store_in_order<streamed>(Pair<T>{Vec<float>(rows[b]), Vec<float>(rows[b + 1])}, at);
+        store_two<streamed>(Vec<float>(rows[b]), Vec<float>(rows[b + 1]), at);
       }
     }
   }

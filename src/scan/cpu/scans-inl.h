@@ -100,6 +100,8 @@ struct ManyLanes {
       for (int r = 0; r < kRegisters; ++r) store_register(x[r], elements + r * half(), streamed);
     } else if constexpr (sizeof(T) == 4) {
       for (int r = 0; r < kRegisters; r += 2) store_whole(narrow(x[r], x[r + 1]), elements + r * half(), streamed);
+    } else if constexpr (sizeof(T) == 1) {
+      for (int r = 0; r < kRegisters; r += 2) HWY_NAMESPACE::store(narrow(x[r], x[r + 1]), elements + r * half());
     } else {
       const auto low = to_patterns<T>(narrow(x[0], x[1]));
       const auto high = to_patterns<T>(narrow(x[2], x[3]));

@@ -20,13 +20,8 @@ inline constexpr int kWarpSlots = kWarp * kEight;
 /// f64 come from and go to integers.
 template <class V, class Body>
 __device__ __forceinline__ void with_scan_kind(ElementKind kind, const Body& body) {
-  if constexpr (std::is_same_v<V, double>) {
-    if (kind == ElementKind::F32) return body(float{});
-    if (kind == ElementKind::F64) return body(double{});
-    if (kind == ElementKind::F16) return body(f16{});
-    if (kind == ElementKind::Bf16) return body(bf16{});
-  }
-  kind == ElementKind::S32 ? body(std::int32_t{}) : body(std::int64_t{});
+  using Floats = std::conditional_t<std::is_same_v<V, double>, FloatTypes, TypeList<>>;
+  with_type_here(Floats() + IntegerTypes(), kind, body);
 }
 
 /// A value rounded as scans round: to C, then to the element.

@@ -1,6 +1,8 @@
 // planck.h and planck.hpp side by side: they compile together, and every number that crosses the C ABI is the
 // same in both. Everything is settled at compile time; running it says so.
+#include <cstddef>
 #include <cstdio>
+#include <iterator>
 
 #include "planck/planck.h"
 #include "planck/planck.hpp"
@@ -28,14 +30,20 @@ static_assert(same(PLANCK_WORKSPACE_TOO_SMALL, ErrorKind::WorkspaceTooSmall));
 static_assert(same(PLANCK_BACKEND_FAILURE, ErrorKind::BackendFailure));
 static_assert(same(PLANCK_BUFFER_TOO_SMALL, ErrorKind::BufferTooSmall));
 
-static_assert(same(PLANCK_F16, ElementKind::F16));
-static_assert(same(PLANCK_BF16, ElementKind::Bf16));
-static_assert(same(PLANCK_F32, ElementKind::F32));
-static_assert(same(PLANCK_F64, ElementKind::F64));
-static_assert(same(PLANCK_S8, ElementKind::S8));
-static_assert(same(PLANCK_U8, ElementKind::U8));
-static_assert(same(PLANCK_S32, ElementKind::S32));
-static_assert(same(PLANCK_S64, ElementKind::S64));
+constexpr planck_element kElementsInC[] = {PLANCK_F16, PLANCK_BF16, PLANCK_F32, PLANCK_F64,
+                                           PLANCK_S8,  PLANCK_U8,   PLANCK_S32, PLANCK_S64};
+constexpr bool same_elements() {
+  for (const planck::ElementInfo& element : planck::kElements) {
+    const auto number = static_cast<std::size_t>(element.kind);
+    if (number >= std::size(kElementsInC) || !same(kElementsInC[number], number)) return false;
+  }
+  return std::size(kElementsInC) == planck::kElements.size();
+}
+static_assert(same_elements(), "planck_element and the table of element kinds");
+static_assert(same(PLANCK_F16, ElementKind::F16) && same(PLANCK_BF16, ElementKind::Bf16));
+static_assert(same(PLANCK_F32, ElementKind::F32) && same(PLANCK_F64, ElementKind::F64));
+static_assert(same(PLANCK_S8, ElementKind::S8) && same(PLANCK_U8, ElementKind::U8));
+static_assert(same(PLANCK_S32, ElementKind::S32) && same(PLANCK_S64, ElementKind::S64));
 
 static_assert(same(PLANCK_DIVIDE, ScaleForm::Divide));
 static_assert(same(PLANCK_RECIPROCAL, ScaleForm::Reciprocal));

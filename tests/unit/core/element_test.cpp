@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "numerics/element_traits.hpp"
+
 namespace planck {
 namespace {
 
@@ -89,6 +91,65 @@ TEST(Element, SizesAndNames) {
   EXPECT_EQ(to_string(static_cast<ElementKind>(99)), "unknown");
   EXPECT_EQ(compute_of(ElementKind::Bf16), ElementKind::F32);
   EXPECT_EQ(compute_of(ElementKind::F64), ElementKind::F64);
+}
+
+TEST(Element, RowsOfTheTableStandInTheOrderOfTheirNumbers) {
+  for (std::size_t i = 0; i < kElements.size(); ++i) EXPECT_EQ(kElements[i].kind, static_cast<ElementKind>(i));
+  EXPECT_EQ(info_of(static_cast<ElementKind>(-1)).type_class, ElementClass::Unknown);
+  EXPECT_EQ(info_of(static_cast<ElementKind>(kElements.size())).type_class, ElementClass::Unknown);
+}
+
+TEST(Element, EveryRowAgreesWithItsType) {
+  for (const ElementInfo& row : kElements) {
+    int calls = 0;
+    with_type(ElementTypes(), row.kind, [&]<class T>(T) {
+      ++calls;
+      EXPECT_EQ(element_of<T>, row.kind);
+      EXPECT_EQ(element_of<const T>, row.kind);
+      EXPECT_EQ(size_of(row.kind), static_cast<std::int64_t>(sizeof(T)));
+      if constexpr (std::is_arithmetic_v<T>) {
+        using Limits = std::numeric_limits<T>;
+        EXPECT_EQ(row.lowest, static_cast<double>(Limits::lowest()));
+        EXPECT_EQ(row.largest, static_cast<double>(Limits::max()));
+        EXPECT_EQ(row.least_normal, is_float(row.kind) ? static_cast<double>(Limits::min()) : 0);
+      } else {
+        EXPECT_EQ(static_cast<double>(T(row.largest)), row.largest);
+        EXPECT_EQ(T(row.largest).bits + 1U, numerics::kInfinityBits<T>);
+        EXPECT_EQ(T(double{INFINITY}).bits, numerics::kInfinityBits<T>);
+        EXPECT_EQ(static_cast<double>(T(row.least_normal)), row.least_normal);
+        // The step above the least normal number is that of all subnormals.
+        const auto next = [](double x, int step) {
+          return static_cast<double>(T::from_bits(static_cast<decltype(T::bits)>(T(x).bits + step)));
+        };
+        EXPECT_EQ(next(row.least_normal, 1) - row.least_normal, row.least_normal - next(row.least_normal, -1));
+        EXPECT_EQ(next(2 * row.least_normal, 1) - 2 * row.least_normal, 2 * next(0, 1));
+      }
+    });
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(int{is_float(row.kind)} + int{is_quantized(row.kind)} + int{is_integer(row.kind)}, 1) << row.name;
+  }
+}
+
+TEST(Element, NamesAreDifferent) {
+  for (const ElementInfo& row : kElements) {
+    EXPECT_EQ(to_string(row.kind), row.name);
+    for (const ElementInfo& other : kElements) {
+      if (other.kind == row.kind) continue;
+      EXPECT_NE(row.name, other.name);
+      EXPECT_NE(row.python_name, other.python_name);
+      EXPECT_NE(row.safetensors_name, other.safetensors_name);
+      EXPECT_FALSE(row.dlpack_code == other.dlpack_code && row.bits == other.bits) << row.name;
+    }
+  }
+}
+
+TEST(Element, DispatchKnowsTheKindsOfItsClassOnly) {
+  for (int number = -1; number <= static_cast<int>(kElements.size()); ++number) {
+    const auto kind = static_cast<ElementKind>(number);
+    int calls = 0;
+    with_type(TypesOf<ElementClass::Float>(), kind, [&]<class T>(T) { calls += element_of<T> == kind ? 1 : 100; });
+    EXPECT_EQ(calls, is_float(kind) ? 1 : 0) << number;
+  }
 }
 
 }  // namespace

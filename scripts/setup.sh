@@ -42,6 +42,26 @@ configure_preset() {
   cmake --preset "$1" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache "${@:2}" >/dev/null
 }
 
+# Whether this machine's processor has all features among the arguments, by their names in Linux.
+have_features() {
+  local features feature
+  features="$(grep -m1 '^flags' /proc/cpuinfo) "
+  for feature in "$@"; do [[ $features == *" $feature "* ]] || return 1; done
+}
+
+# PLANCK_SKIP_TARGETS of a build for this machine alone: the instruction sets beside its best one, by what Highway asks for.
+# The scalar one is always built, and runs, with the same bits, should this be wrong. 64-bit Arm has one besides.
+other_targets() {
+  [ "$(uname -m)" = x86_64 ] || return 0
+  if ! have_features avx2 fma f16c abm bmi1 bmi2; then
+    echo 'HWY_AVX3|HWY_AVX2'
+  elif ! have_features avx512f avx512vl avx512dq avx512bw avx512cd; then
+    echo 'HWY_AVX3|HWY_SSE4'
+  else
+    echo 'HWY_AVX2|HWY_SSE4'
+  fi
+}
+
 # Runs ninja so that its progress can be seen: on a terminal as it shows it, in a log a line for every tenth.
 progress() {
   if [ -t 1 ]; then

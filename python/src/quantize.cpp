@@ -4,6 +4,7 @@
 #include "arguments.hpp"
 #include "array.hpp"
 #include "bindings.hpp"
+#include "plan_cache.hpp"
 #include "planck/dynamic_range.hpp"
 #include "run.hpp"
 

@@ -5,6 +5,7 @@
 #include "arguments.hpp"
 #include "array.hpp"
 #include "bindings.hpp"
+#include "plan_cache.hpp"
 #include "planck/elementwise.hpp"
 #include "planck/scan.hpp"
 #include "run.hpp"

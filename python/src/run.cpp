@@ -56,12 +56,6 @@ Stream stream_for(std::int64_t elements) {
   return chosen != nullptr && elements <= kTorchGrain ? Stream::cpu(*chosen, 1) : current_stream();
 }
 
-StreamKey stream_key() {
-  if (const int device = CallDevice::get(); device != CallDevice::kCpu) return {nullptr, -1 - device};
-  const Stream stream = current_stream();
-  return {&stream.executor(), stream.threads()};
-}
-
 Explanation*& Explanation::current() {
   thread_local Explanation* explanation = nullptr;
   return explanation;

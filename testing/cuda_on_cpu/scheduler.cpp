@@ -38,7 +38,7 @@ struct Thread {
   Index3 index{};
   State state = State::Returned;
   // What it waits for.
-  std::source_location where;
+  Place where;
   WarpOperation operation{};
   unsigned mask = 0;
   std::uint64_t value = 0;
@@ -354,7 +354,7 @@ Index3 block_index() { return block.index; }
 Index3 block_extent() { return block.extent; }
 Index3 grid_extent() { return block.grid; }
 
-void block_barrier(const std::source_location& where) {
+void block_barrier(const Place& where) {
   Thread& self = *running;
   self.where = where;
   // Two tags in turns: a thread that is late to leave this barrier must not see what others do before the next one.
@@ -365,7 +365,7 @@ void block_barrier(const std::source_location& where) {
 }
 
 std::uint64_t warp_operation(WarpOperation operation, unsigned mask, std::uint64_t value, unsigned lane, int width,
-                             const std::source_location& where) {
+                             const Place& where) {
   Thread& self = *running;
   Warp& warp = warp_of(self);
   self.where = where;

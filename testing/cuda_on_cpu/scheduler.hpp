@@ -10,10 +10,37 @@
 #pragma once
 
 #include <cstdint>
-#include <source_location>
 #include <string>
+#include <version>
+#ifdef __cpp_lib_source_location
+#include <source_location>
+#endif
 
 namespace cuda_on_cpu {
+
+#ifdef __cpp_lib_source_location
+using Place = std::source_location;
+#else
+/// The same for clang 14, with which clang-tidy reads the kernels.
+class Place {
+ public:
+  static constexpr Place current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE(),
+                                 unsigned column = __builtin_COLUMN()) {
+    Place place;
+    place.file_ = file;
+    place.line_ = line;
+    place.column_ = column;
+    return place;
+  }
+  constexpr const char* file_name() const { return file_; }
+  constexpr unsigned line() const { return line_; }
+  constexpr unsigned column() const { return column_; }
+
+ private:
+  const char* file_ = "";
+  unsigned line_ = 0, column_ = 0;
+};
+#endif
 
 struct Index3 {
   unsigned x, y, z;
@@ -40,11 +67,11 @@ Index3 thread_index();
 Index3 block_index();
 Index3 block_extent();
 Index3 grid_extent();
-void block_barrier(const std::source_location& where);
+void block_barrier(const Place& where);
 /// Every lane of the mask brings a value; a shuffle gives that of the lane meant by `lane` among `width`, a ballot the
 /// lanes that brought something other than 0.
 std::uint64_t warp_operation(WarpOperation operation, unsigned mask, std::uint64_t value, unsigned lane, int width,
-                             const std::source_location& where);
+                             const Place& where);
 /// A place at which other warps may go on.
 void may_interrupt();
 

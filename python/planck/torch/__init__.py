@@ -9,24 +9,17 @@ tensor([1., 2., 3.])
 """
 
 from planck import _core
-from planck.torch._functions import (
+from planck.torch._binary import add_scaled, lerp
+from planck.torch._modules import DynamicQuantize, FakeQuantize, initialize
+from planck.torch._quantize import (
     DynamicQuantized,
-    Extrema,
-    add_scaled,
-    cummax,
-    cummin,
-    cumprod,
-    cumsum,
     dequantize,
     dynamic_quantize,
     fake_quantize,
     fake_quantize_learnable,
-    lerp,
-    linear_recurrence,
-    logcumsumexp,
     quantize,
 )
-from planck.torch._modules import DynamicQuantize, FakeQuantize, initialize
+from planck.torch._scan import Extrema, cummax, cummin, cumprod, cumsum, linear_recurrence, logcumsumexp
 
 # PyTorch's threads, where it has OpenMP: two pools would wait for each other's turns.
 _core.set_executor("openmp")

@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from planck import _core
-from planck.torch import _ops
-from planck.torch._register import public_name
+from planck.torch._register import operations, public_name
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _is_compiling = torch.compiler.is_compiling
@@ -67,6 +66,17 @@ def _numbers_moved(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
     return tensors
 
 
+def with_numbers(*operands: Any) -> tuple[Any, ...]:
+    """Numbers as tensors of no dimensions with the dtype and on the device of the first tensor."""
+    for first in operands:
+        if isinstance(first, Tensor):
+            return tuple(
+                torch.full((), x, dtype=first.dtype, device=first.device) if isinstance(x, (int, float)) else x
+                for x in operands
+            )
+    return operands
+
+
 def _refuse_second(name: str) -> Callable[..., Any]:
     def backward(ctx: Any, *_: Any) -> Any:
         raise RuntimeError(f"{public_name(name)} cannot be differentiated twice")
@@ -79,15 +89,14 @@ def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 class Operation:
-    """One of `_ops`, called as `operation(tensors, options)`, on the way that the call needs."""
+    """A registered operation, called as `operation(tensors, options)`, on the way that the call needs."""
 
     def __init__(
         self, name: str, setup: Callable[..., None] | None = None, backward: Callable[..., Any] | None = None
     ) -> None:
         """`setup` saves what `backward` needs."""
         self.name = name
-        self.run = run = getattr(_ops, name)
-        self.op = op = getattr(_ops, name + "_op")
+        self.run, self.op = run, op = operations[name]
         self.function: Any = None
         self.transformed: Any = None
         if name.endswith("_backward"):  # with create_graph, what comes out says why there is no second gradient

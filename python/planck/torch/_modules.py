@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from planck._types import Mode, ScaleForm, Scope
-from planck.torch._functions import fake_quantize, fake_quantize_learnable
+from planck.torch._quantize import fake_quantize, fake_quantize_learnable
 from planck.torch._quantizer import Quantizer, qparams, ranges
 
 _WIDE = (torch.float32, torch.float64)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from planck._types import Mode, ScaleForm, Scope
-from planck.torch._functions import _scope_of, dynamic_quantize, fake_quantize
+from planck.torch._quantize import _scope_of, dynamic_quantize, fake_quantize
 
 
 def ranges(x: Tensor, scope: str, dim: int | None, group_size: int | None) -> tuple[Tensor, Tensor]:

@@ -1,14 +1,26 @@
-"""How operations become `torch.ops.planck.*`, and refuse tensors of different devices."""
+"""How operations become `torch.ops.planck.*`, which torch.compile, export and tensor subclasses see.
+
+The implementations, in the `_ops` files, run on real tensors, below autograd. Each has a fake that says what comes out,
+and gradients are operations of their own. `_autograd.py` puts the quick path of eager mode in front of them.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+
+class Registered(NamedTuple):
+    implementation: Callable[..., Any]
+    op: Any
+
+
+operations: dict[str, Registered] = {}  # by name
 
 
 def public_name(name: str) -> str:
@@ -38,8 +50,13 @@ def _on_one_device(implementation: Callable[..., Any], function: Callable[..., A
     return checked
 
 
-def register(implementation: Callable[..., Any], fake: Callable[..., Any]) -> Any:
+def like_first(first: Tensor, *_: Any) -> Tensor:
+    """The fake of what gives a tensor like its first argument."""
+    return torch.empty_like(first)
+
+
+def register(implementation: Callable[..., Any], fake: Callable[..., Any]) -> None:
     checked = _on_one_device(implementation, implementation)
     op = torch.library.custom_op(f"planck::{implementation.__name__}", checked, mutates_args=())
     op.register_fake(_on_one_device(implementation, fake))
-    return op
+    operations[implementation.__name__] = Registered(implementation, op)

@@ -9,7 +9,6 @@
 #include <bit>
 #include <concepts>
 #include <cstdint>
-#include <source_location>
 #include <type_traits>
 
 #include "testing/cuda_on_cpu/scheduler.hpp"
@@ -77,8 +76,7 @@ template <class T>
 concept WarpValue = std::is_arithmetic_v<T> &&(sizeof(T) == 4 || sizeof(T) == 8);
 
 template <WarpValue T>
-T shuffle(WarpOperation operation, unsigned mask, T value, unsigned lane, int width,
-          const std::source_location& where) {
+T shuffle(WarpOperation operation, unsigned mask, T value, unsigned lane, int width, const Place& where) {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   return std::bit_cast<T>(
       static_cast<Bits>(warp_operation(operation, mask, std::bit_cast<Bits>(value), lane, width, where)));
@@ -99,7 +97,7 @@ T atomic_update(T* address, const Next& next) {
 
 }  // namespace cuda_on_cpu
 
-#define PLANCK_WHERE const std::source_location& where = std::source_location::current()
+#define PLANCK_WHERE const cuda_on_cpu::Place& where = cuda_on_cpu::Place::current()
 
 inline void __syncthreads(PLANCK_WHERE) { cuda_on_cpu::block_barrier(where); }
 inline void __syncwarp(unsigned mask = 0xffffffffU, PLANCK_WHERE) {

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 import torch
-from planck.torch import _ops
+from planck.torch._register import operations
 from torch_problems import FLOATS, OPS, SCOPES, first_of, make_quantized, randn, scope_options, views
 
-NAMES = sorted(name[:-3] for name in vars(_ops) if name.endswith("_op"))
+NAMES = sorted(operations)
 DIRECTIONS = list(itertools.product((False, True), repeat=2))
 FORM = (-8, 7)
 
@@ -178,7 +178,7 @@ def test_every_operation_is_registered_and_has_samples():
     assert set(NAMES) == set(SAMPLES), "an operation without samples, or samples of no operation"
     assert all(len(samples) >= 8 for samples in SAMPLES.values())
     for name in NAMES:
-        assert getattr(OPS, name).default is getattr(_ops, name + "_op")._opoverload
+        assert getattr(OPS, name).default is operations[name].op._opoverload
     assert set(NAMES) >= DIFFERENTIABLE
 
 

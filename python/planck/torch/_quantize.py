@@ -1,4 +1,4 @@
-"""The functions of `planck.torch`."""
+"""Quantisation of `planck.torch`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from planck._scan import _check_factor
 from planck._types import Mode, NonFinite, ScaleForm, Scope
-from planck.torch import _ops
 from planck.torch._autograd import Operation, wants_gradient
-
-
-class Extrema(NamedTuple):
-    """What `cummax` and `cummin` give."""
-
-    values: Tensor
-    indices: Tensor
+from planck.torch._quantize_ops import compute_dtype
 
 
 class DynamicQuantized(NamedTuple):
@@ -28,206 +20,6 @@ class DynamicQuantized(NamedTuple):
     scale: Tensor
     zero_point: Tensor
     row_sum: Tensor | None
-
-
-def _save_options(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.options = inputs[1:]
-
-
-# Scans.
-
-
-def _cumsum_backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
-    dim, reverse, exclusive = ctx.options
-    return cumsum(dy, dim, reverse=not reverse, exclusive=exclusive), None, None, None
-
-
-def _save_input(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.save_for_backward(inputs[0])
-    ctx.options = inputs[1:]
-
-
-def _cumprod_backward_of(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
-    (x,) = ctx.saved_tensors
-    return _cumprod_backward((dy, x), ctx.options), None, None, None
-
-
-def _save_input_and_output(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.save_for_backward(inputs[0], output)
-    ctx.options = inputs[1:]
-
-
-def _logcumsumexp_backward_of(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
-    x, y = ctx.saved_tensors
-    return _logcumsumexp_backward((dy, x, y), ctx.options), None, None, None
-
-
-def _save_indices(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.save_for_backward(output[1])
-    ctx.options = inputs[1:]
-
-
-def _extremum_backward_of(ctx: Any, dy: Tensor, _: Any) -> tuple[Any, ...]:
-    (indices,) = ctx.saved_tensors
-    return _cummax_backward((dy, indices), ctx.options), None, None
-
-
-def _save_recurrence(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """The states are needed for the gradient of `a` alone."""
-    a, b, initial, *options = inputs
-    ctx.save_for_backward(a, output if ctx.needs_input_grad[0] else None, initial)
-    ctx.options = tuple(b.shape), *options
-
-
-def _linear_recurrence_backward_of(ctx: Any, dh: Tensor) -> tuple[Any, ...]:
-    a, h, initial = ctx.saved_tensors
-    wanted = tuple(ctx.needs_input_grad[:3])
-    found = _linear_recurrence_backward((dh, a, h, initial), (*ctx.options, *wanted))
-    return *(x if want else None for x, want in zip(found, wanted, strict=True)), None, None
-
-
-_cumsum = Operation("cumsum", _save_options, _cumsum_backward)
-_cumprod = Operation("cumprod", _save_input, _cumprod_backward_of)
-_cumprod_backward = Operation("cumprod_backward")
-_logcumsumexp = Operation("logcumsumexp", _save_input_and_output, _logcumsumexp_backward_of)
-_logcumsumexp_backward = Operation("logcumsumexp_backward")
-_cummax = Operation("cummax", _save_indices, _extremum_backward_of)
-_cummin = Operation("cummin", _save_indices, _extremum_backward_of)
-_cummax_backward = Operation("cummax_backward")
-_linear_recurrence = Operation("linear_recurrence", _save_recurrence, _linear_recurrence_backward_of)
-_linear_recurrence_backward = Operation("linear_recurrence_backward")
-
-
-def cumsum(x: Tensor, dim: int, *, reverse: bool = False, exclusive: bool = False) -> Tensor:
-    """Running sums along a dimension, held in f64 in one fixed order. ``reverse`` runs from the end; ``exclusive`` leaves
-    ``x[t]`` out of ``y[t]``. Can be differentiated any number of times.
-
-    >>> planck.torch.cumsum(torch.tensor([1.0, 2.0, 3.0]), 0)
-    tensor([1., 3., 6.])
-    """
-    return _cumsum((x,), (dim, reverse, exclusive))
-
-
-def cumprod(x: Tensor, dim: int, *, reverse: bool = False, exclusive: bool = False) -> Tensor:
-    """Running products along a dimension. The gradient is found without division and is right at zeros.
-
-    >>> x = torch.tensor([2.0, 0.0, 4.0], requires_grad=True)
-    >>> planck.torch.cumprod(x, 0).sum().backward()
-    >>> x.grad
-    tensor([ 1., 10.,  0.])
-    """
-    return _cumprod((x,), (dim, reverse, exclusive))
-
-
-def logcumsumexp(x: Tensor, dim: int, *, reverse: bool = False, exclusive: bool = False) -> Tensor:
-    """Running log-sum-exps along a dimension: ``log(exp(x[0]) + … + exp(x[t]))``.
-
-    >>> planck.torch.logcumsumexp(torch.tensor([1000.0, 1000.0]), 0)
-    tensor([1000.0000, 1000.6932])
-    """
-    return _logcumsumexp((x,), (dim, reverse, exclusive))
-
-
-def cummax(x: Tensor, dim: int, *, reverse: bool = False) -> Extrema:
-    """Running maxima along a dimension and where they stand; of equal elements the last wins, as in `torch.cummax`.
-
-    >>> planck.torch.cummax(torch.tensor([1.0, 3.0, 2.0, 3.0]), 0)
-    Extrema(values=tensor([1., 3., 3., 3.]), indices=tensor([0, 1, 1, 3]))
-    """
-    return Extrema(*_cummax((x,), (dim, reverse)))
-
-
-def cummin(x: Tensor, dim: int, *, reverse: bool = False) -> Extrema:
-    """Running minima along a dimension and where they stand; of equal elements the last wins, as in `torch.cummin`.
-
-    >>> planck.torch.cummin(torch.tensor([3.0, 1.0, 2.0]), 0).indices
-    tensor([0, 1, 1])
-    """
-    return Extrema(*_cummin((x,), (dim, reverse)))
-
-
-def _with_numbers(*operands: Any) -> tuple[Any, ...]:
-    """Numbers as tensors of no dimensions with the dtype and on the device of the first tensor."""
-    for first in operands:
-        if isinstance(first, Tensor):
-            return tuple(
-                torch.full((), x, dtype=first.dtype, device=first.device) if isinstance(x, (int, float)) else x
-                for x in operands
-            )
-    return operands
-
-
-def linear_recurrence(
-    a: Tensor | float,
-    b: Tensor | float,
-    dim: int = -1,
-    *,
-    initial: Tensor | float | None = None,
-    reverse: bool = False,
-) -> Tensor:
-    """``h[t] = a[t] * h[t-1] + b[t]`` along a dimension, from ``h[-1] = 0`` or the initial state.
-
-    ``a`` and ``b`` are tensors or numbers whose shapes broadcast, and nothing is copied for that; ``dim`` counts in the
-    result. ``initial`` broadcasts to the result's shape with extent 1 along the dimension, or without the dimension.
-
-    >>> planck.torch.linear_recurrence(torch.tensor([0.5, 0.5, 0.5]), torch.tensor([1.0, 1.0, 1.0]))
-    tensor([1.0000, 1.5000, 1.7500])
-    >>> x = torch.tensor([4.0, 8.0, 0.0])
-    >>> planck.torch.linear_recurrence(0.75, 0.25 * x)  # an exponential moving average
-    tensor([1.0000, 2.7500, 2.0625])
-    """
-    _check_factor(a, b, initial)
-    return _linear_recurrence(_with_numbers(a, b, initial), (dim, reverse))
-
-
-# Parameterised binary operations.
-
-
-def _save_all(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.save_for_backward(*(x for x in inputs if isinstance(x, Tensor)))
-    ctx.options = tuple(x for x in inputs if not isinstance(x, Tensor))
-
-
-def _backward_by(name: str) -> Any:
-    backward = Operation(name)
-
-    def of(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
-        return tuple(backward((dy, *ctx.saved_tensors), ctx.options)) + (None,) * len(ctx.options)
-
-    return of
-
-
-_lerp = Operation("lerp", _save_all, _backward_by("lerp_backward"))
-_lerp_scalar = Operation("lerp_scalar", _save_all, _backward_by("lerp_scalar_backward"))
-_add_scaled = Operation("add_scaled", _save_all, _backward_by("add_scaled_backward"))
-_add_scaled_scalar = Operation("add_scaled_scalar", _save_all, _backward_by("add_scaled_scalar_backward"))
-
-
-def lerp(a: Tensor | float, b: Tensor | float, weight: Tensor | float) -> Tensor:
-    """``a + weight * (b - a)``, exact at weight 0 and 1 and monotone between; shapes broadcast, and numbers take the
-    dtype of the tensors.
-
-    >>> planck.torch.lerp(torch.tensor([0.0, 10.0]), torch.tensor([1.0, 20.0]), 0.25)
-    tensor([ 0.2500, 12.5000])
-    """
-    if isinstance(weight, Tensor):
-        return _lerp(_with_numbers(a, b, weight), ())
-    return _lerp_scalar(_with_numbers(a, b), (weight,))
-
-
-def add_scaled(a: Tensor | float, b: Tensor | float, alpha: Tensor | float) -> Tensor:
-    """``a + alpha * b``, with the product rounded before the sum; shapes broadcast, and numbers take the dtype of the
-    tensors.
-
-    >>> planck.torch.add_scaled(torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0]), 0.5)
-    tensor([ 6., 12.])
-    """
-    if isinstance(alpha, Tensor):
-        return _add_scaled(_with_numbers(a, b, alpha), ())
-    return _add_scaled_scalar(_with_numbers(a, b), (alpha,))
-
-
-# Quantisation.
 
 
 def _save_quantized(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -281,7 +73,7 @@ def _as_tensors(
 ) -> tuple[Tensor, Tensor]:
     """Numbers as tensors on the input's device, and one element as the scale of a whole tensor."""
     if not isinstance(scale, Tensor):
-        scale = torch.full((), scale, dtype=_ops.compute_dtype(dtype), device=device)
+        scale = torch.full((), scale, dtype=compute_dtype(dtype), device=device)
     if scope == "tensor" and scale.ndim == 1 and scale.shape[0] == 1:
         scale = scale.reshape(())
     if not isinstance(zero_point, Tensor):

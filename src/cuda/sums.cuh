@@ -71,6 +71,30 @@ int summed_operands(const SumJob<Op>& job, core::LoopOperand (&to)[kMaxSumOutput
   return count;
 }
 
+/// The rest of a stage that was cut: a closed sum over the whole parts' totals, and the E parts of the last one after
+/// it.
+template <class Op>
+core::Status sum_parts(const backend::Run& run, const SumJob<Op>& job, int level, std::int64_t pieces) noexcept {
+  const SumSpec& spec = job.spec;
+  core::StridedLoop loop = job.job.loop;
+  SumSpec rest = spec;
+  rest.closed = true;
+  rest.tail = level;
+  rest.last = spec.length - 1;
+  rest.parts = nullptr;
+  core::LoopOperand to[kMaxSumOutputs];
+  const int count = summed_operands(job, to);
+  PartialValues from{spec.parts, spec.plane, {}};
+  std::int64_t dense = spec.site_stride;
+  for (int d = loop.rank - 2; d >= 0; --d) {
+    from.stride[d] = dense;
+    dense *= loop.extent[d];
+  }
+  from.stride[loop.rank - 1] = spec.part_stride;
+  loop.extent[loop.rank - 1] = pieces - 1;
+  return run_partial_stage(run, partial_job(loop, from, count, to, rest), loop.rank - 1, nullptr);
+}
+
 /// Sums dimension `dim` for every index of the others. `split` is workspace for parts, or null for none.
 template <class Op>
 core::Status run_stage(const backend::Run& run, SumJob<Op> job, int dim, double* split) noexcept {
@@ -114,62 +138,58 @@ core::Status run_stage(const backend::Run& run, SumJob<Op> job, int dim, double*
     const std::int64_t blocks = cut ? spec.sites * pieces : (spec.sites + slots - 1) / slots;
     PLANCK_TRY(launch(run, blocks, kSumRowThreads, sum_rows<Op>, job));
   }
-  if (!cut) return {};
-
-  // A closed sum over the whole parts' totals, and the E parts of the last one after it.
-  SumSpec rest = spec;
-  rest.closed = true;
-  rest.tail = level;
-  rest.last = spec.length - 1;
-  rest.parts = nullptr;
-  core::LoopOperand to[kMaxSumOutputs];
-  const int count = summed_operands(job, to);
-  PartialValues from{split, spec.plane, {}};
-  std::int64_t dense = spec.site_stride;
-  for (int d = loop.rank - 2; d >= 0; --d) {
-    from.stride[d] = dense;
-    dense *= loop.extent[d];
-  }
-  from.stride[loop.rank - 1] = spec.part_stride;
-  loop.extent[loop.rank - 1] = pieces - 1;
-  return run_partial_stage(run, partial_job(loop, from, count, to, rest), loop.rank - 1, nullptr);
+  return cut ? sum_parts(run, job, level, pieces) : core::Status();
 }
 
-/// The sums of one reading: those of `sums` whose bit is set go over the dimensions `reduced`.
-template <class Op>
-core::Status run_sums_together(const backend::Run& run, const ElementwiseJob<Op>& job, const core::Sums& sums,
-                               const core::LoopOperand* to, unsigned chosen, unsigned reduced) noexcept {
-  SumJob<Op> first{job, {}};
-  core::StridedLoop& loop = first.job.loop;
-  SumSpec& spec = first.spec;
-  spec.element = sums.element;
-  spec.factor = sums.factor;
-  for (int o = 0; o < Op::kOutputs; ++o) loop.add_absent(ElementKind::F64);
-  for (int s = 0; s < sums.count; ++s) {
-    if ((chosen >> s & 1U) == 0) continue;
-    loop.operand[ElementwiseJob<Op>::kOperands + sums.term[s]] = to[s];
-    spec.summed |= 1U << sums.term[s];
-  }
-  bool empty = false;
-  for (int d = loop.rank - 1; d >= 0; --d) {
-    const bool sum = (reduced >> d & 1U) != 0;
-    empty |= sum && loop.extent[d] == 0;
-    if (!sum && loop.extent[d] == 0) return {};  // no sums, no elements
-  }
+/// Takes away dimensions of one element and, where sums go over nothing, all reduced ones; at least one to reduce is
+/// left. Returns those that are.
+inline unsigned drop_trivial_dims(core::StridedLoop& loop, unsigned reduced, bool empty) {
   for (int d = loop.rank - 1; d >= 0; --d) {
     if (loop.extent[d] != 1 && !(empty && (reduced >> d & 1U) != 0)) continue;
     loop.erase_dim(d);
     const unsigned below = reduced & ((1U << d) - 1U);
     reduced = below | (reduced >> (d + 1) << d);
   }
+  if (reduced != 0) return reduced;
+  loop.append_unit_dim();
+  loop.extent[loop.rank - 1] = empty ? 0 : 1;
+  return 1U << (loop.rank - 1);
+}
+
+/// The job that sums those of `sums` whose bit is set.
+template <class Op>
+SumJob<Op> job_of_sums(const ElementwiseJob<Op>& job, const core::Sums& sums, const core::LoopOperand* to,
+                       unsigned chosen) {
+  SumJob<Op> summed{job, {}};
+  core::StridedLoop& loop = summed.job.loop;
+  summed.spec.element = sums.element;
+  summed.spec.factor = sums.factor;
+  for (int o = 0; o < Op::kOutputs; ++o) loop.add_absent(ElementKind::F64);
+  for (int s = 0; s < sums.count; ++s) {
+    if ((chosen >> s & 1U) == 0) continue;
+    loop.operand[ElementwiseJob<Op>::kOperands + sums.term[s]] = to[s];
+    summed.spec.summed |= 1U << sums.term[s];
+  }
+  return summed;
+}
+
+/// The sums of one reading: those of `sums` whose bit is set go over the dimensions `reduced`.
+template <class Op>
+core::Status run_sums_together(const backend::Run& run, const ElementwiseJob<Op>& job, const core::Sums& sums,
+                               const core::LoopOperand* to, unsigned chosen, unsigned reduced) noexcept {
+  SumJob<Op> first = job_of_sums(job, sums, to, chosen);
+  core::StridedLoop& loop = first.job.loop;
+  SumSpec& spec = first.spec;
+  bool empty = false;
+  for (int d = loop.rank - 1; d >= 0; --d) {
+    const bool sum = (reduced >> d & 1U) != 0;
+    empty |= sum && loop.extent[d] == 0;
+    if (!sum && loop.extent[d] == 0) return {};  // no sums, no elements
+  }
+  reduced = drop_trivial_dims(loop, reduced, empty);
   if (empty) {
     // Sums over nothing are +0, and no input has an element.
     for (int k = 0; k < ElementwiseJob<Op>::kOperands; ++k) loop.operand[k].base = nullptr;
-  }
-  if (reduced == 0) {
-    loop.append_unit_dim();
-    loop.extent[loop.rank - 1] = empty ? 0 : 1;
-    reduced = 1U << (loop.rank - 1);
   }
   int dim = loop.rank - 1;
   while ((reduced >> dim & 1U) == 0) --dim;

@@ -76,25 +76,25 @@ class StripLoop {
  private:
   std::int64_t choose_width(std::int64_t outer) const {
     const std::int64_t columns = loop_.extent[dim_];
-    std::int64_t width = std::min(columns, ColumnStrip::max_width(scan_, length_, direct_));
+    std::int64_t width = std::min(columns, ColumnTiles::max_width(scan_, length_, direct_));
     // Narrower strips where threads would go without.
     while (width > kFewColumns && outer * ceil_div(columns, width) < stream_.threads()) {
-      width = ColumnStrip::whole_lines(width / 2);
+      width = ColumnTiles::whole_lines(width / 2);
     }
     if (!feeds_) return width;
-    const std::int64_t column_bytes = ColumnStrip::feed_bytes(length_, scan_.kernel.feed->parts);
+    const std::int64_t column_bytes = ColumnTiles::feed_bytes(length_, scan_.kernel.feed->parts);
     // One column at least: of a longer one the feed keeps what there is room for, and is scanned again for the rest.
     if (column_bytes == 0) return width;
     return std::clamp<std::int64_t>(std::max(share_bytes_, kStackFeedBytes) / column_bytes, 1, width);
   }
 
   void run_units(std::int64_t begin, std::int64_t end, std::span<std::byte> feed_memory) const noexcept {
-    ColumnStrip strip(scan_, loop_, direct_, columns_.streamed, feed_memory);
+    ColumnTiles strip(scan_, loop_, direct_, columns_.streamed, feed_memory);
     for (std::int64_t unit = begin; unit < end; ++unit) run_unit(strip, unit);
     if (columns_.streamed) stream_fence();
   }
 
-  void run_unit(ColumnStrip& strip, std::int64_t unit) const noexcept {
+  void run_unit(ColumnTiles& strip, std::int64_t unit) const noexcept {
     const std::int64_t column = unit % strips_ * width_;
     std::int64_t rest = unit / strips_;
     LoopPointers at;

@@ -10,7 +10,7 @@
 
 #include "core/layout.hpp"
 #include "planck/stream.hpp"
-#include "scan/cpu/column_strip.hpp"
+#include "scan/cpu/column_tiles.hpp"
 #include "scan/cpu/pass.hpp"
 
 namespace planck::cpu {

@@ -10,11 +10,6 @@
 namespace planck::cpu {
 namespace {
 
-/// Shorter rows, which are not even a group of AVX2's, are better off side by side, if there are enough of them to fill
-/// registers.
-constexpr std::int64_t kShortRow = 32;
-constexpr std::int64_t kManyRows = 16;
-
 /// Each row by one thread.
 void run_whole(const Stream& stream, const Rows& rows, std::int64_t count, std::int64_t row_bytes) noexcept {
   const ScanKernel& kernel = rows.kernel();
@@ -65,35 +60,9 @@ void run_whole(const Stream& stream, const Rows& rows, std::int64_t count, std::
 
 }  // namespace
 
-/// Whether the elements along the axis lie side by side for every operand that is not broadcast along it.
-bool runs_along_rows(const ScanPass& scan) noexcept {
-  const ScanKernel& kernel = scan.kernel;
-  const std::int64_t length = scan.loop.extent[scan.axis];
-  if (kernel.row == nullptr || (kernel.feed != nullptr && kernel.feed->row == nullptr)) return false;
-  if (scan.carry_in() >= 0 || scan.carry_out() >= 0) return false;
-  if (length < kShortRow && scan.loop.count() / length >= kManyRows) return false;
-  for (int k = 0; k < kernel.inputs + std::min(kernel.outputs, kEdgeOutput); ++k) {
-    const core::LoopOperand& op = scan.loop.operand[k];
-    const std::int64_t step = op.stride[scan.axis];
-    if (op.base != nullptr && step != op.element_bytes && step != -op.element_bytes) return false;
-  }
-  return true;
-}
-
-bool feed_fits_whole_rows(const ScanKernel& kernel, std::int64_t length) noexcept {
-  return kernel.feed == nullptr || row_segments(length) * kernel.feed->parts <= kStackRowValues;
-}
-
 void run_whole_rows(const Stream& stream, const ScanPass& scan) noexcept {
   const Rows rows(stream, scan);
   run_whole(stream, rows, scan.loop.count() / rows.length(), rows.length() * scan.loop.element_bytes());
-}
-
-bool rows_want_cut(const Stream& stream, const ScanPass& scan) noexcept {
-  const std::int64_t length = scan.loop.extent[scan.axis];
-  const std::int64_t segments = row_segments(length);
-  const bool shared = segments > 1 && scan.loop.count() / length < stream.threads() && segments > stream.threads();
-  return shared || !feed_fits_whole_rows(scan.kernel, length);
 }
 
 }  // namespace planck::cpu

@@ -5,7 +5,8 @@
 
 #include "core/workspace.hpp"
 #include "cpu/parallel.hpp"
-#include "scan/cpu/column_strip.hpp"
+#include "scan/cpu/column_tiles.hpp"
+#include "scan/cpu/rows.hpp"
 
 namespace planck::cpu {
 namespace {
@@ -30,6 +31,39 @@ template <class T>
 std::span<T> memory_for(std::int64_t needed, std::span<T> stack, const Workspace& workspace) {
   const std::span<T> memory = needed <= std::ssize(stack) ? stack : core::values_in<T>(workspace);
   return std::ssize(memory) >= needed ? memory : std::span<T>();
+}
+
+/// Shorter rows, which are not even a group of AVX2's, are better off side by side, if there are enough of them to fill
+/// registers.
+constexpr std::int64_t kShortRow = 32;
+constexpr std::int64_t kManyRows = 16;
+
+/// Whether rows are the way: the elements along the axis lie side by side for every operand that is not broadcast along
+/// it, and registers are filled that way.
+bool runs_along_rows(const ScanPass& scan) {
+  const ScanKernel& kernel = scan.kernel;
+  const std::int64_t length = scan.loop.extent[scan.axis];
+  if (kernel.row == nullptr || (kernel.feed != nullptr && kernel.feed->row == nullptr)) return false;
+  if (scan.carry_in() >= 0 || scan.carry_out() >= 0) return false;
+  if (length < kShortRow && scan.loop.count() / length >= kManyRows) return false;
+  for (int k = 0; k < kernel.inputs + std::min(kernel.outputs, kEdgeOutput); ++k) {
+    const core::LoopOperand& op = scan.loop.operand[k];
+    const std::int64_t step = op.stride[scan.axis];
+    if (op.base != nullptr && step != op.element_bytes && step != -op.element_bytes) return false;
+  }
+  return true;
+}
+
+bool feed_fits_whole_rows(const ScanKernel& kernel, std::int64_t length) {
+  return kernel.feed == nullptr || row_segments(length) * kernel.feed->parts <= kStackRowValues;
+}
+
+/// Whether threads should share a row, or a whole one's feed has too many states for the stack.
+bool rows_want_cut(const Stream& stream, const ScanPass& scan) {
+  const std::int64_t length = scan.loop.extent[scan.axis];
+  const std::int64_t segments = row_segments(length);
+  const bool shared = segments > 1 && scan.loop.count() / length < stream.threads() && segments > stream.threads();
+  return shared || !feed_fits_whole_rows(scan.kernel, length);
 }
 
 /// False where no way along rows has the memory that it needs.
@@ -76,9 +110,9 @@ std::size_t scan_workspace(std::int64_t rows, std::int64_t length, const ScanSta
   if (values <= kStackStates) values = 0;
   std::int64_t feed = 0;
   if (states.feed_parts > 0) {
-    const std::int64_t row_bytes = ColumnStrip::feed_bytes(length, states.feed_parts);
+    const std::int64_t row_bytes = ColumnTiles::feed_bytes(length, states.feed_parts);
     const std::int64_t shares = std::min<std::int64_t>(rows, threads);
-    const std::int64_t width = std::min(ColumnStrip::kFedColumns, ceil_div(rows, shares));
+    const std::int64_t width = std::min(ColumnTiles::kFedColumns, ceil_div(rows, shares));
     const std::int64_t each = std::max(row_bytes, std::min(kFeedBytes, row_bytes * width));
     if (each > kStackFeedBytes) feed = shares * each;
   }

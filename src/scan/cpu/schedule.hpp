@@ -22,11 +22,6 @@ void run_scan_pass(const Stream& stream, const ScanPass& scan, const Workspace& 
 /// States of rows that need no workspace.
 inline constexpr std::int64_t kStackRowValues = 1024;
 
-/// Whether rows are the way: the elements along the axis lie side by side, and registers are filled that way.
-bool runs_along_rows(const ScanPass& scan) noexcept;
-/// Whether threads should share a row, or a whole one's feed has too many states for the stack.
-bool rows_want_cut(const Stream& stream, const ScanPass& scan) noexcept;
-bool feed_fits_whole_rows(const ScanKernel& kernel, std::int64_t length) noexcept;
 void run_whole_rows(const Stream& stream, const ScanPass& scan) noexcept;
 /// Eight-byte values that run_cut_rows needs: no more than scan_workspace asks for.
 std::int64_t cut_row_values(const ScanPass& scan) noexcept;

@@ -30,11 +30,11 @@ struct AxisSegment {
 inline constexpr std::int64_t kTileSteps = 64;
 
 /// Scans strips of columns of a loop whose last two dimensions are column and axis.
-class ColumnStrip {
+class ColumnTiles {
  public:
   /// `direct`: neighbouring columns lie side by side, so that steps work where they are. `streamed`: outputs are stored
   /// non-temporally if their alignment allows it; the caller fences.
-  ColumnStrip(const ScanPass& scan, const core::StridedLoop& loop, bool direct, bool streamed,
+  ColumnTiles(const ScanPass& scan, const core::StridedLoop& loop, bool direct, bool streamed,
               std::span<std::byte> feed_memory);
 
   /// The most columns that a strip of such elements can have.

@@ -1,5 +1,5 @@
 // One strip: its operands tile by tile, its edges, its carries and its feed.
-#include "scan/cpu/column_strip.hpp"
+#include "scan/cpu/column_tiles.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace planck::cpu {
 
-ColumnStrip::ColumnStrip(const ScanPass& scan, const core::StridedLoop& loop, bool direct, bool streamed,
+ColumnTiles::ColumnTiles(const ScanPass& scan, const core::StridedLoop& loop, bool direct, bool streamed,
                          std::span<std::byte> feed_memory)
     : scan_(scan),
       kernel_(scan.kernel),
@@ -18,11 +18,11 @@ ColumnStrip::ColumnStrip(const ScanPass& scan, const core::StridedLoop& loop, bo
       streamed_(streamed),
       feed_memory_(feed_memory) {}
 
-StateView ColumnStrip::carry_view(int operand, std::int64_t word) const {
+StateView ColumnTiles::carry_view(int operand, std::int64_t word) const {
   return {at_[operand], word, loop_.operand[operand].stride[loop_.rank - 2]};
 }
 
-std::int64_t ColumnStrip::max_width(const ScanPass& scan, std::int64_t length, bool direct) {
+std::int64_t ColumnTiles::max_width(const ScanPass& scan, std::int64_t length, bool direct) {
   const int feed_parts = scan.kernel.feed == nullptr ? 0 : scan.kernel.feed->parts;
   const std::int64_t state =
       ColumnTotals::states_for(length + scan.carry.before) * (scan.kernel.parts + feed_parts) * kPartBytes;
@@ -31,7 +31,7 @@ std::int64_t ColumnStrip::max_width(const ScanPass& scan, std::int64_t length, b
   return whole_lines(std::min(most, kStateBytes / state));
 }
 
-void ColumnStrip::run(const core::LoopPointers& at, std::int64_t n, const AxisSegment& segment) {
+void ColumnTiles::run(const core::LoopPointers& at, std::int64_t n, const AxisSegment& segment) {
   at_ = at;
   n_ = n;
   segment_ = segment;
@@ -75,7 +75,7 @@ void ColumnStrip::run(const core::LoopPointers& at, std::int64_t n, const AxisSe
     leave_states(fold.block_total(segment.level), kernel_.parts, segment.totals);
 }
 
-ColumnSteps ColumnStrip::tile_steps(std::int64_t s, std::int64_t m) {
+ColumnSteps ColumnTiles::tile_steps(std::int64_t s, std::int64_t m) {
   // The feed starts where it last kept its states.
   const std::int64_t fed = feeds() ? m + (segment_.behind + length_ - s - m) % kTileSteps : m;
   if (feeds() && !segment_.fed) {
@@ -110,7 +110,7 @@ ColumnSteps ColumnStrip::tile_steps(std::int64_t s, std::int64_t m) {
   return steps;
 }
 
-void ColumnStrip::step_for_lag() {
+void ColumnTiles::step_for_lag() {
   ColumnSteps steps = tile_steps(-1, 1);
   steps.lag_only = true;
   steps.own = states_;
@@ -120,7 +120,7 @@ void ColumnStrip::step_for_lag() {
   kernel_.step(steps);
 }
 
-void ColumnStrip::step_over_edge(ColumnFold& fold, ColumnSteps& steps) {
+void ColumnTiles::step_over_edge(ColumnFold& fold, ColumnSteps& steps) {
   const bool streamed = steps.streamed;
   steps.edge = true;
   steps.streamed = false;
@@ -132,7 +132,7 @@ void ColumnStrip::step_over_edge(ColumnFold& fold, ColumnSteps& steps) {
   steps.input[kEdgeInput] = nullptr;
 }
 
-void ColumnStrip::tile(ColumnFold& fold, std::int64_t s, std::int64_t m) {
+void ColumnTiles::tile(ColumnFold& fold, std::int64_t s, std::int64_t m) {
   const bool first_edge = scan_.edge == ScanEdge::First && segment_.begins && s == 0;
   const bool last_edge = has_last_edge(s + m);
   ColumnSteps steps = tile_steps(s, m);
@@ -143,7 +143,7 @@ void ColumnStrip::tile(ColumnFold& fold, std::int64_t s, std::int64_t m) {
   if (steps.writes) store_tile(outputs, s, m);
 }
 
-void ColumnStrip::store_tile(std::byte* const* outputs, std::int64_t s, std::int64_t m) const {
+void ColumnTiles::store_tile(std::byte* const* outputs, std::int64_t s, std::int64_t m) const {
   for (int k = 0; k < kernel_.outputs; ++k) {
     const auto& op = loop_.operand[kernel_.inputs + k];
     std::byte* to = at_[kernel_.inputs + k];
@@ -160,7 +160,7 @@ void ColumnStrip::store_tile(std::byte* const* outputs, std::int64_t s, std::int
   }
 }
 
-std::byte* ColumnStrip::rows(int operand, std::int64_t s, std::int64_t m, std::int64_t& step) {
+std::byte* ColumnTiles::rows(int operand, std::int64_t s, std::int64_t m, std::int64_t& step) {
   const auto& op = loop_.operand[operand];
   const std::int64_t axis_step = op.stride[loop_.rank - 1];
   if (op.base == nullptr) return nullptr;
@@ -175,7 +175,7 @@ std::byte* ColumnStrip::rows(int operand, std::int64_t s, std::int64_t m, std::i
   return tile;
 }
 
-const std::byte* ColumnStrip::edge_row() {
+const std::byte* ColumnTiles::edge_row() {
   const int operand = kernel_.inputs + kernel_.outputs;
   const auto& op = loop_.operand[operand];
   if (op.base == nullptr) return nullptr;
@@ -184,7 +184,7 @@ const std::byte* ColumnStrip::edge_row() {
 }
 
 /// The feed goes the other way: from the element of step s + count - 1 to that of step s.
-ColumnSteps ColumnStrip::feed_steps(std::int64_t s, const std::byte* input, std::int64_t input_step) const {
+ColumnSteps ColumnTiles::feed_steps(std::int64_t s, const std::byte* input, std::int64_t input_step) const {
   ColumnSteps steps{};
   steps.input[0] = input;
   steps.input_step[0] = -input_step;
@@ -194,7 +194,7 @@ ColumnSteps ColumnStrip::feed_steps(std::int64_t s, const std::byte* input, std:
   return steps;
 }
 
-std::byte* ColumnStrip::feed(std::int64_t s, std::int64_t m, const std::byte* input, std::int64_t input_step) {
+std::byte* ColumnTiles::feed(std::int64_t s, std::int64_t m, const std::byte* input, std::int64_t input_step) {
   const ScanKernel& kernel = *kernel_.feed;
   const std::int64_t row_bytes = n_ * kPartBytes;
   std::byte* tile = direct_ ? scratch_ : scratch_ + (kTiles - 1) * kTileBytes;
@@ -217,7 +217,7 @@ std::byte* ColumnStrip::feed(std::int64_t s, std::int64_t m, const std::byte* in
   return tile;
 }
 
-void ColumnStrip::keep_feed_states(std::int64_t end) {
+void ColumnTiles::keep_feed_states(std::int64_t end) {
   const ScanKernel& kernel = *kernel_.feed;
   ColumnFold fold(kernel, states_ + ColumnTotals::states_for(length_) * kernel_.parts * n_ * kPartBytes, n_);
   fold.start(nullptr);
@@ -235,12 +235,12 @@ void ColumnStrip::keep_feed_states(std::int64_t end) {
   }
 }
 
-std::byte* ColumnStrip::copy_states(const StateView& from, int parts, std::byte* to) const {
+std::byte* ColumnTiles::copy_states(const StateView& from, int parts, std::byte* to) const {
   copy_rectangle(kPartBytes, from.base, from.part, from.stride, to, n_ * kPartBytes, kPartBytes, parts, n_);
   return to;
 }
 
-void ColumnStrip::leave_states(const std::byte* states, int parts, const StateView& to) const {
+void ColumnTiles::leave_states(const std::byte* states, int parts, const StateView& to) const {
   copy_rectangle(kPartBytes, states, n_ * kPartBytes, kPartBytes, to.base, to.part, to.stride, parts, n_);
 }
 

@@ -43,8 +43,8 @@ struct DynamicQParams {
 /// overflows would be infinite.
 template <class S, class C>
 PLANCK_MATH C stored_scale(C scale) {
-  constexpr auto kLeast = static_cast<C>(element_info<S>.least_normal);
-  constexpr auto kMost = static_cast<C>(element_info<S>.largest);
+  constexpr auto kLeast = static_cast<C>(numerics::kLeastNormal<S>);
+  constexpr auto kMost = static_cast<C>(numerics::kLargest<S>);
   return clamp(widen<C>(narrow<S>(scale)), kLeast, kMost);
 }
 

@@ -13,6 +13,12 @@ namespace planck::numerics {
 template <class T>
 using Compute = std::conditional_t<element_info<T>.compute == ElementKind::F64, double, float>;
 
+/// A float kind's least normal and largest numbers. As variables of their own: device code may not read a row.
+template <class T>
+inline constexpr double kLeastNormal = element_info<T>.least_normal;
+template <class T>
+inline constexpr double kLargest = element_info<T>.largest;
+
 /// Storage types that the language has no arithmetic for: a struct with the bits. Their conversions to and from f32 are
 /// widen_pattern and narrow_pattern of numerics/convert_math.inl.
 template <class T>

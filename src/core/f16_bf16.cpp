@@ -1,7 +1,6 @@
 // The public conversions of f16 and bf16, from the one text in src/numerics.
-#include "planck/element.hpp"
-
 #include "numerics/storage.hpp"
+#include "planck/element.hpp"
 
 namespace planck {
 

@@ -211,6 +211,7 @@ def work(rank, folder):
     results = {scenario.__name__: attempt(scenario) for scenario in SCENARIOS}
     results |= {f"fsdp1 {which}": attempt(fsdp1, *which) for which in FSDP1}
     torch.save(results, f"{folder}/{rank}.pt")
+    distributed.barrier()  # a process that leaves while the other still talks to it has been seen to abort
     distributed.destroy_process_group()
 
 

@@ -25,8 +25,8 @@ class PLANCK_API Executor {
   /// Calls task(context, i) once for each i in [0, count), on at most max_threads threads, and returns when all are
   /// done.
   virtual void for_each(std::int64_t count, int max_threads, Task task, void* context) noexcept = 0;
-  /// Bytes of the cache that its threads share: outputs as large are stored past it, and rows that are read twice are
-  /// taken in quarters of it. Any value gives the same bits.
+  /// Bytes of the cache that its threads share: outputs as large, or twice as large with what is read beside them, are
+  /// stored non-temporally, and rows that are read twice are taken in quarters of it. Any value gives the same bits.
   virtual std::int64_t cache_bytes() const noexcept { return std::int64_t{32} << 20; }
 
   /// The default: oneTBB's workers. In a child forked after its first use it runs on the calling thread alone.

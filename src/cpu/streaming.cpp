@@ -28,7 +28,7 @@ bool worth_streaming(const Stream& stream, const core::StridedLoop& loop, int in
     }
   }
   const std::int64_t cache = stream.executor().cache_bytes();
-  return written >= cache || (written > 0 && read + written >= 2 * cache);
+  return written >= cache || (written > 0 && (read + written) / 2 >= cache);
 }
 
 }  // namespace planck::cpu

@@ -23,14 +23,12 @@ using FloatTypes = TypesOf<ElementClass::Float>;
 using CodeTypes = TypesOf<ElementClass::Codes>;
 using IntegerTypes = TypesOf<ElementClass::Integer>;
 
-/// planck::with_type for device code. The kind is one of the types'; so nobody asks whether it is the last.
+/// planck::with_type for device code. The plan has checked that the kind is one of them; so nobody asks for the last.
 template <class T, class... Others, class Body>
 __device__ __forceinline__ void with_type_here(TypeList<T, Others...>, ElementKind kind, const Body& body) {
-  if constexpr (sizeof...(Others) == 0) {
+  if (sizeof...(Others) == 0 || kind == element_of<T>) {
     body(T{});
-  } else if (kind == element_of<T>) {
-    body(T{});
-  } else {
+  } else if constexpr (sizeof...(Others) > 0) {
     with_type_here(TypeList<Others...>(), kind, body);
   }
 }

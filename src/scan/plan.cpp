@@ -103,6 +103,7 @@ Status run_job(const backend::Run& run, const ScanDescriptor& d, const ScanArgs&
   if (carries) job.carries = &*carries;
   return scan::hand_over(run, job);
 }
+
 Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanBackwardArgs& a) noexcept {
   if (problem_of(d).key.reads_x() && !a.x) return fail(Text::ArgumentMissing, {kBackward, "x", to_string(d.kind)});
   if (problem_of(d).key.reads_y() && !a.y) return fail(Text::ArgumentMissing, {kBackward, "y", to_string(d.kind)});

@@ -66,6 +66,7 @@ Status run_job(const backend::Run& run, const LinearRecurrenceDescriptor& d, con
   if (carries) job.carries = &*carries;
   return scan::hand_over(run, job);
 }
+
 Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d,
              const LinearRecurrenceBackwardArgs& a) noexcept {
   if (!a.da && !a.db && !a.d_initial) return fail(Text::NoOutput, {kBackward, "da, db, d_initial"});

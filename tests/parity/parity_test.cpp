@@ -70,6 +70,8 @@ TEST_P(Parity, AwkwardSizes) {
 TEST_P(Parity, ThreadsOnLongRow) {
   constexpr std::int64_t kSmallCache = 800 << 10;  // a quarter of it has a few segments
   check(Shape{100003}, std::span(kScenarios).first(8), kThreads, kSmallCache);
+  // The same without non-temporal stores where an element has many bytes of operands.
+  check(Shape{100003}, std::span(kScenarios).first(1), kThreads, 4 << 20);
   check(Shape{40003}, std::span(kScenarios).subspan(11, 1), kThreads, kSmallCache);  // in place
 }
 

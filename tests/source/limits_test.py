@@ -65,6 +65,7 @@ MISTAKES = {
     ),
     "a function of Python": ("python/planck/x.py", "class C:\n  def f(self):\n" + "    pass\n" * 60, "f has 61 lines"),
     "braces that do not match": ("src/x.cpp", "int f() { return 1; }\n}\n", "do not match"),
+    "a brace that is left open": ("src/x.cpp", "namespace n {\nint f() {\nint g() " + body(61), "do not match"),
 }
 
 

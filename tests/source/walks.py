@@ -151,6 +151,8 @@ def torch_stack() -> list[tuple[str, str]]:
 def main() -> int:
     build = Path(sys.argv[1]).resolve()
     program = str(build / "tests" / "walks")
+    if "avx2" not in Path("/proc/cpuinfo").read_text():
+        raise SystemExit("the walks are those of a machine with AVX2, and this one has none")
     with tempfile.TemporaryDirectory() as out:
         walks = {
             "`FakeQuantizePlan`, f32, one scale, a large tensor": ours(

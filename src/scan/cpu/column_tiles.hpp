@@ -1,4 +1,5 @@
-// One thread's strip of columns, scanned from one end to the other.
+// One thread's strip of columns (as many as are scanned side by side), from one end of the axis to the other, tile by
+// tile.
 #pragma once
 
 #include <algorithm>

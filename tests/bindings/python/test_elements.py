@@ -11,7 +11,6 @@ import pytest
 import torch
 from planck import _core
 
-safetensors_numpy = pytest.importorskip("safetensors.numpy")
 safetensors_torch = pytest.importorskip("safetensors.torch")
 
 KINDS = {row[1]: row for row in _core.element_kinds()}

@@ -223,7 +223,8 @@ class ReductionWorker {
   /// Rounds a panel of f32 to the kernel's element.
   void narrow(int o, std::byte* to, std::int64_t rows, std::int64_t columns) noexcept {
     const core::LoopOperand& op = p_.output(o);
-    const std::int64_t row_stride = p_.row_dim() < 0 ? 0 : op.stride[p_.row_dim()];
+    const int row_dim = p_.row_dim();  // once: g++ 12 takes two for an index of -1
+    const std::int64_t row_stride = row_dim < 0 ? 0 : op.stride[row_dim];
     const std::int64_t column_stride = op.stride[p_.column_dim()];
     const bool contiguous = column_stride == op.element_bytes;
     if (contiguous && columns == p_.pitch() && row_stride == columns * op.element_bytes) {

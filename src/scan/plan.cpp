@@ -130,6 +130,7 @@ Status run_job(const backend::Run& run, const ScanDescriptor& d, const ScanBackw
   loop.add_absent(d.element);
   return scan::hand_over(run, job);
 }
+
 }  // namespace
 
 Result<PlanChoice> ScanOp::select(const Stream& stream, const Descriptor& d, const PlanPreference& preference,

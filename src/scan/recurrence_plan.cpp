@@ -102,6 +102,7 @@ Status run_job(const backend::Run& run, const LinearRecurrenceDescriptor& d,
   job.outputs = 3;
   return scan::hand_over(run, job);
 }
+
 }  // namespace
 
 Result<PlanChoice> LinearRecurrenceOp::select(const Stream& stream, const Descriptor& d,

@@ -108,8 +108,8 @@ both() {
 PYTHON_PACKAGES=(python3 python3-dev python3-venv)
 VENV=${PLANCK_TEST_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/planck/venv}
 PYTHON_MODULES=(torch numpy ml_dtypes onnx onnxruntime scikit_build_core nanobind)
-TEST_MODULES=(pytest mypy mpmath hypothesis safetensors transformers compressed_tensors accelerate)
-CHECK_MODULES=(ruff matplotlib)
+TEST_MODULES=(pytest mypy matplotlib mpmath hypothesis safetensors transformers compressed_tensors accelerate)
+CHECK_MODULES=(ruff)
 
 # Installs the Python modules among the arguments that the environment does not have yet.
 need_modules() {

@@ -33,6 +33,7 @@ template <class V, bool largest, bool last, bool positions>
 struct ExtremumScan {
   static constexpr int kParts = positions ? 2 : 1;
   static constexpr bool kPositions = positions;
+  static constexpr bool kProjectsExtremum = true;
   using State = ScanState<V, kParts>;
   static PLANCK_MATH State lift(const V* x, V position) {
     State s;
@@ -133,6 +134,7 @@ struct ProductBeforeScan : CumprodScan<V> {
 /// Where the winner stands.
 template <class V, bool largest, bool last>
 struct WinnerScan : ExtremumScan<V, largest, last, true> {
+  static constexpr bool kProjectsExtremum = false;
   using State = typename ExtremumScan<V, largest, last, true>::State;
   static PLANCK_MATH V project(const State& s) { return s.part[1]; }
 };

@@ -17,12 +17,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace planck::cpu::HWY_NAMESPACE {
 
-template <bool largest, bool last>
+/// Of Cummax; Cummin's are variants of them.
+template <bool last>
 struct WinnerOf {
   template <class V>
-  using Many = WinnerScan<V, largest, last>;
+  using Many = WinnerScan<V, true, last>;
   template <class V>
-  using One = scalar::WinnerScan<V, largest, last>;
+  using One = scalar::WinnerScan<V, true, last>;
 };
 template <int inputs>
 struct ExtremumGradientOf {
@@ -33,11 +34,12 @@ struct ExtremumGradientOf {
 };
 
 /// A scan of T from the axis' start on, whose values stay f64.
-template <class ScanOf, class T>
-constexpr const ScanKernel* kFeed = &kKernel<ScanOf, double, std::tuple<T>, std::tuple<double>>;
-template <class GradientOf, class FeedOf, class In, class T>
+template <class ScanOf, class T, bool smallest = false>
+constexpr const ScanKernel* kFeed =
+    &kVariant<smallest, std::int64_t, ScanOf, double, std::tuple<T>, std::tuple<double>>;
+template <class GradientOf, class FeedOf, class In, class T, bool smallest = false>
 constexpr ScanKernel kFedKernel = ScanKernelOf<GradientOf, double, In, std::tuple<T>>::kernel(
-    kFeed<FeedOf, T>, !std::is_same_v<FeedOf, ProductBeforeScanOf>);
+    kFeed<FeedOf, T, smallest>, !std::is_same_v<FeedOf, ProductBeforeScanOf>);
 
 /// With one tie rule: from x, and from either kind of indices.
 template <ScanKind kind, ScanTies ties, class T>
@@ -45,12 +47,16 @@ constexpr std::array<KernelRow, 3> extremum_gradient_rows() {
   constexpr scan::ScanKey kKey{kind, element_of<T>, ties};
   constexpr scan::ScanKey kS32{kind, element_of<T>, ties, ElementKind::S32};
   constexpr scan::ScanKey kS64{kind, element_of<T>, ties, ElementKind::S64};
-  using Winner = WinnerOf<kind == ScanKind::Cummax, ties == ScanTies::Last>;
+  constexpr bool kSmallest = kind == ScanKind::Cummin;
+  using Winner = WinnerOf<ties == ScanTies::Last>;
+  using FromX = std::tuple<T, Unread, double>;
   using FromIndices = ExtremumGradientOf<2>;
+  using In = std::tuple<T, Position>;
+  using Out = std::tuple<T>;
   return {
-      scan::kernel_row(kKey, &kFedKernel<ExtremumGradientOf<3>, Winner, std::tuple<T, Unread, double>, T>, true),
-      scan::kernel_row(kS32, &kKernel<FromIndices, double, std::tuple<T, std::int32_t>, std::tuple<T>>, true),
-      scan::kernel_row(kS64, &kKernel<FromIndices, double, std::tuple<T, std::int64_t>, std::tuple<T>>, true),
+      scan::kernel_row(kKey, &kFedKernel<ExtremumGradientOf<3>, Winner, FromX, T, kSmallest>, true),
+      scan::kernel_row(kS32, &kVariant<false, std::int32_t, FromIndices, double, In, Out>, true),
+      scan::kernel_row(kS64, &kVariant<false, std::int64_t, FromIndices, double, In, Out>, true),
   };
 }
 

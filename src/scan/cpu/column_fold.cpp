@@ -8,6 +8,20 @@ namespace planck::cpu {
 using numerics::kCarryLevel;
 using numerics::kMaxLevels;
 
+namespace {
+
+/// Carries hold elements as they are, states may have them flipped.
+void flip_words(std::uint64_t flip, std::byte* at, std::int64_t stride, std::int64_t n) {
+  for (std::int64_t i = 0; flip != 0 && i < n; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at + i * stride, sizeof word);
+    word ^= flip;
+    std::memcpy(at + i * stride, &word, sizeof word);
+  }
+}
+
+}  // namespace
+
 void ColumnFold::resume(std::int64_t elements, const StateView& totals) {
   start(nullptr);
   blocks_.resume_after(elements);
@@ -17,6 +31,7 @@ void ColumnFold::resume(std::int64_t elements, const StateView& totals) {
     if (blocks_.count(level) > 0) {
       copy_rectangle(kPartBytes, from.base, from.part, from.stride, own.at(level), own.part_stride(), kPartBytes,
                      own.kernel().parts, own.columns());
+      flip_words(own.kernel().variant.flip, own.at(level), kPartBytes, own.columns());
     }
     from.base += kMaxScanParts * from.part;
   }
@@ -34,6 +49,7 @@ void ColumnFold::save(const StateView& totals) {
       copy_rectangle(kPartBytes, copies ? own.at(level) + k * own.part_stride() : kZero, 0, copies ? kPartBytes : 0,
                      to.base + k * to.part, 0, to.stride, 1, own.columns());
     }
+    if (blocks_.count(level) > 0) flip_words(own.kernel().variant.flip, to.base, to.stride, own.columns());
     to.base += kMaxScanParts * to.part;
   }
 }

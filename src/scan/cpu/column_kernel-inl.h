@@ -101,6 +101,10 @@ class ColumnBlock {
   static constexpr int kOutputs = std::tuple_size_v<Out>;
   using Traits = ScanTraits<Scan, V>;
 
+  static PLANCK_MATH void flip(const ColumnSteps& s, V* x) {
+    if (s.variant.flip == 0) return;
+    for (int r = 0; r < kRegisters; ++r) x[r] = Lanes::flip(x[r], s.variant.flip);
+  }
   static PLANCK_MATH State lift(const ColumnSteps& s, const V* in, V* lag, V position) {
     if constexpr (Traits::kLags) {
       return Scan::lift(in, lag);
@@ -129,9 +133,16 @@ class ColumnBlock {
       if (absent) {
         for (int r = 0; r < kRegisters; ++r) x[k][r] = V(0);
       } else if constexpr (!std::is_same_v<T, Unread>) {
-        constexpr std::int64_t kBytes = sizeof(T);
-        Lanes::template load<T>(s.input[k] + step * s.input_step[k] + i * kBytes, x[k]);
+        const std::byte* const from = s.input[k] + step * s.input_step[k] + i * bytes_of<T>(s.variant);
+        if constexpr (!std::is_same_v<T, Position>) {
+          Lanes::template load<T>(from, x[k]);
+        } else if (narrow_positions(s.variant)) {
+          Lanes::template load<std::int32_t>(from, x[k]);
+        } else {
+          Lanes::template load<std::int64_t>(from, x[k]);
+        }
       }
+      if constexpr (Traits::kExtremum && k == 0) flip(s, x[0]);
       load<k + 1>(s, step, i, x);
     }
   }
@@ -139,9 +150,16 @@ class ColumnBlock {
   static PLANCK_MATH void store(const ColumnSteps& s, std::int64_t step, std::int64_t i, V (*y)[kRegisters]) {
     if constexpr (k < kOutputs) {
       using T = std::tuple_element_t<k, Out>;
-      constexpr std::int64_t kBytes = sizeof(T);
+      if constexpr (Traits::kWritesExtremum && k == 0) flip(s, y[0]);
       if (kOutputs == 1 || s.output[k] != nullptr) {
-        Lanes::template store<T>(y[k], s.output[k] + step * s.output_step[k] + i * kBytes, s.streamed);
+        std::byte* const to = s.output[k] + step * s.output_step[k] + i * bytes_of<T>(s.variant);
+        if constexpr (!std::is_same_v<T, Position>) {
+          Lanes::template store<T>(y[k], to, s.streamed);
+        } else if (narrow_positions(s.variant)) {
+          Lanes::template store<std::int32_t>(y[k], to, s.streamed);
+        } else {
+          Lanes::template store<std::int64_t>(y[k], to, s.streamed);
+        }
       }
       store<k + 1>(s, step, i, y);
     }

@@ -84,6 +84,7 @@ ColumnSteps ColumnTiles::tile_steps(std::int64_t s, std::int64_t m) {
     if (tiles > 0 && tiles - 1 < first_kept_) keep_feed_states(tiles);
   }
   ColumnSteps steps{};
+  steps.variant = kernel_.variant;
   for (int k = 0; k < kernel_.inputs; ++k) {
     std::int64_t count = m;
     if (k == kFeedInput && feeds()) count = fed;
@@ -186,6 +187,7 @@ const std::byte* ColumnTiles::edge_row() {
 /// The feed goes the other way: from the element of step s + count - 1 to that of step s.
 ColumnSteps ColumnTiles::feed_steps(std::int64_t s, const std::byte* input, std::int64_t input_step) const {
   ColumnSteps steps{};
+  steps.variant = kernel_.feed->variant;
   steps.input[0] = input;
   steps.input_step[0] = -input_step;
   steps.position = segment_.position + s * segment_.position_step;

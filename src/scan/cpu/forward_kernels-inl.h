@@ -17,12 +17,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace planck::cpu::HWY_NAMESPACE {
 
-template <bool largest, bool last, bool positions>
+/// Of Cummax; Cummin's are variants of them.
+template <bool last, bool positions>
 struct ExtremumOf {
   template <class V>
-  using Many = ExtremumScan<V, largest, last, positions>;
+  using Many = ExtremumScan<V, true, last, positions>;
   template <class V>
-  using One = scalar::ExtremumScan<V, largest, last, positions>;
+  using One = scalar::ExtremumScan<V, true, last, positions>;
 };
 
 using scan::Accumulator;
@@ -49,11 +50,13 @@ constexpr std::array<KernelRow, 3> extremum_rows() {
   constexpr ScanKey kS64{kKey.kind, kKey.element, ties, ElementKind::S64};
   constexpr bool kLast = ties == ScanTies::Last;
   using V = Comparable<T>;
-  using Values = ExtremumOf<largest, kLast, false>;
-  using Placed = ExtremumOf<largest, kLast, true>;
-  return {scan::kernel_row(kKey, &kKernel<Values, V, std::tuple<T>, std::tuple<T>>),
-          scan::kernel_row(kS32, &kKernel<Placed, V, std::tuple<T>, std::tuple<T, std::int32_t>>),
-          scan::kernel_row(kS64, &kKernel<Placed, V, std::tuple<T>, std::tuple<T, std::int64_t>>)};
+  using Values = ExtremumOf<kLast, false>;
+  using Placed = ExtremumOf<kLast, true>;
+  using In = std::tuple<T>;
+  using Out = std::tuple<T, Position>;
+  return {scan::kernel_row(kKey, &kVariant<!largest, std::int64_t, Values, V, In, std::tuple<T>>),
+          scan::kernel_row(kS32, &kVariant<!largest, std::int32_t, Placed, V, In, Out>),
+          scan::kernel_row(kS64, &kVariant<!largest, std::int64_t, Placed, V, In, Out>)};
 }
 
 /// What every element has.

@@ -36,6 +36,16 @@ inline constexpr std::int64_t kRowSegment = numerics::kCarryBlock;
 /// The end of the axis that has operands of its own.
 enum class ScanEdge { None, First, Last };
 
+/// In the place of s32 or s64: a position along the axis, whose width a run's variant says.
+struct Position {};
+
+/// What kernels that share their compiled code differ in. Cummin is Cummax over elements whose order is reversed, and
+/// both widths of indices are one kernel of columns: that took a third off the time to compile the scans.
+struct ScanVariant {
+  std::uint64_t flip = 0;  ///< bits of an element, as f64 or s64, that reverse the order; states have them flipped
+  std::int64_t position_bytes = 0;
+};
+
 /// Up to eight steps of n columns.
 struct ColumnSteps {
   const std::byte* input[kMaxScanInputs];  ///< the first step's elements; null for what is not there
@@ -56,6 +66,7 @@ struct ColumnSteps {
   std::int64_t steps;
   std::int64_t n;
   std::int64_t part_stride;  ///< bytes from a state's first part to its second
+  ScanVariant variant;
 };
 
 /// Elements of one row in scan order, from a multiple of kRowSegment on.
@@ -76,6 +87,7 @@ struct RowRun {
   const std::byte* ahead;  ///< memory that is wanted soon, as much as the first input has; or null
   ScanEdge edge;           ///< the end of the run that has an edge's operands, if one has
   const std::byte* edge_input;
+  ScanVariant variant;
 };
 
 /// A scan for one element kind on one instruction set: its functions, and what schedules have to know.
@@ -93,6 +105,15 @@ struct ScanKernel {
   bool states_need_feed = false;  ///< or only the outputs do
   /// The same along one row, for scans whose steps are cheap; null for others.
   void (*row)(RowRun& run) = nullptr;
+  ScanVariant variant{};
 };
+
+/// A run along a row with what the kernel itself says about it.
+constexpr RowRun row_run(const ScanKernel& kernel) {
+  RowRun run{};
+  run.lag = kernel.lag_start;
+  run.variant = kernel.variant;
+  return run;
+}
 
 }  // namespace planck::cpu

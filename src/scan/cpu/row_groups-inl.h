@@ -40,7 +40,10 @@ class GroupPlaces {
   static constexpr bool kAhead = kFeeds || kFed;
 
   explicit GroupPlaces(const RowRun& run)
-      : streamed_(run.streamed), in_lanes_(run.in_lanes), ahead_(run.ahead != nullptr ? run.ahead : run.input[0]) {
+      : flip_(run.variant.flip),
+        streamed_(run.streamed),
+        in_lanes_(run.in_lanes),
+        ahead_(run.ahead != nullptr ? run.ahead : run.input[0]) {
     set(run, std::make_index_sequence<kInputs>(), std::make_index_sequence<kOutputs>());
   }
 
@@ -122,12 +125,17 @@ class GroupPlaces {
           RowRegisters::load<T>(input_[k], input_back_[k], x[k]);
         }
       }
+      if constexpr (Traits::kExtremum && k == 0) {
+        if (flip_ != 0) flip(x[0]);
+      }
       load_from<k + 1>(x);
     }
   }
   template <int k>
   PLANCK_MATH void store_from(V (*y)[kBlock]) const {
     if constexpr (k < kOutputs) {
+      // Without a branch: results then need not wait for it in memory.
+      if constexpr (Traits::kWritesExtremum && k == 0) flip(y[0]);
       if (kFeeds && in_lanes_) {
         RowRegisters::store_lanes(y[k], output_[k]);
       } else if (kOutputs == 1 || output_[k] != nullptr) {
@@ -135,6 +143,10 @@ class GroupPlaces {
       }
       store_from<k + 1>(y);
     }
+  }
+
+  PLANCK_MATH void flip(V* x) const {
+    for (int s = 0; s < kBlock; ++s) x[s] = ManyLanes::flip(x[s], flip_);
   }
 
   /// Of a whole group only what belongs to an edge goes that way.
@@ -209,6 +221,7 @@ class GroupPlaces {
   std::int64_t output_group_[kOutputs];
   bool input_back_[kInputs];
   bool output_back_[kOutputs];
+  std::uint64_t flip_;
   bool streamed_;
   bool in_lanes_;
   const std::byte* ahead_;

@@ -78,7 +78,7 @@ class Rows {
 
   /// Elements start … start + n - 1 of a row.
   RowRun run_of(const core::LoopPointers& row, std::int64_t start, std::int64_t n) const {
-    RowRun run{};
+    RowRun run = row_run(kernel_);
     for (int k = 0; k < kernel_.inputs; ++k) {
       const std::int64_t step = loop_.operand[k].stride[scan_.axis];
       run.input[k] = row[k] == nullptr ? nullptr : row[k] + start * step;
@@ -100,7 +100,6 @@ class Rows {
     run.n = n;
     run.position_step = scan_.descends ? -1 : 1;
     run.position = scan_.descends ? length_ - 1 - start : start;
-    run.lag = kernel_.lag_start;
     const bool has_edge = scan_.edge == ScanEdge::First ? start == 0 : start + n == length_;
     if (scan_.edge != ScanEdge::None && has_edge) {
       run.edge = scan_.edge;
@@ -192,13 +191,12 @@ class RowFeed {
   /// n elements from the first of the feed's segment q on, for their states alone.
   RowRun run_of(const core::LoopPointers& row, std::int64_t q, std::int64_t n) const {
     const RowRun here = rows_.run_of(row, rows_.length() - 1 - q * kRowSegment, 1);
-    RowRun run{};
+    RowRun run = row_run(kernel_);
     run.input[0] = here.input[kFeedInput];
     run.input_back[0] = !here.input_back[kFeedInput];
     run.n = n;
     run.position = here.position;
     run.position_step = -here.position_step;
-    run.lag = kernel_.lag_start;
     return run;
   }
 

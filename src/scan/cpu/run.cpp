@@ -44,14 +44,13 @@ bool run_small_scan(const Choice& choice, const ScanJob& job, void* const* opera
   const std::int64_t first = job.reverse ? (n - 1) * size_of(job.key.element) : 0;
   const ScanKernel& kernel = scan_kernel(choice);
   if (kernel.row == nullptr) return false;
-  RowRun run{};
+  RowRun run = row_run(kernel);
   run.input[0] = static_cast<const std::byte*>(operands[0]) + first;
   run.output[0] = static_cast<std::byte*>(operands[1]) + first;
   run.input_back[0] = run.output_back[0] = job.reverse;
   run.n = n;
   run.position = job.reverse ? n - 1 : 0;
   run.position_step = job.reverse ? -1 : 1;
-  run.lag = kernel.lag_start;
   run.writes = true;
   kernel.row(run);
   return true;

@@ -8,6 +8,7 @@
 
 #include <hwy/highway.h>
 
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -34,12 +35,25 @@ struct ScanTraits {
   static constexpr bool kBegins = !kLags && requires(const V* v) { Scan::begin(v); };  ///< an initial state
   static constexpr bool kExclusive = requires { Scan::identity(); };  ///< the value of the prefix before an element
   static constexpr bool kGradient = requires(V * v, State s) { Scan::gradients(v, true, *v, s, v); };
+  static constexpr bool kExtremum = requires { Scan::kProjectsExtremum; };
+  static constexpr bool kWritesExtremum = requires { requires Scan::kProjectsExtremum; };
   /// combine takes an exponential, whose exponent depends on no sum.
   static constexpr bool kExponential = requires(V a, V b) { Scan::exponent(a, b); };
 };
 
 /// Stands for an input that a feed reads, but not the kernel itself.
 struct Unread {};
+
+/// The bytes of an element that is stored as T.
+template <class T>
+PLANCK_MATH std::int64_t bytes_of(const ScanVariant& variant) {
+  if constexpr (std::is_same_v<T, Position>) {
+    return variant.position_bytes;
+  } else {
+    return sizeof(T);
+  }
+}
+PLANCK_MATH bool narrow_positions(const ScanVariant& variant) { return variant.position_bytes == sizeof(std::int32_t); }
 
 /// One lane: for integers, for what is left over of a register, and the plain target.
 template <class Value>
@@ -65,6 +79,9 @@ struct OneLane {
     std::memcpy(to, &stored, sizeof stored);
   }
   static PLANCK_MATH void positions(std::int64_t first, std::int64_t, V* x) { x[0] = static_cast<V>(first); }
+  static PLANCK_MATH V flip(V x, std::uint64_t mask) {
+    return std::bit_cast<V>(std::bit_cast<std::uint64_t>(x) ^ mask);
+  }
   static PLANCK_MATH bool all_same(V a, V b) { return a == b; }
   static PLANCK_MATH bool any(bool mask) { return mask; }
 };
@@ -114,6 +131,9 @@ struct ManyLanes {
       const V lanes(hn::Iota(Tag<double>(), static_cast<double>(r * half())));
       x[r] = V(static_cast<double>(first)) + lanes * V(static_cast<double>(step));
     }
+  }
+  static PLANCK_MATH V flip(V x, std::uint64_t mask) {
+    return V(hn::Xor(x.raw, hn::BitCast(Tag<double>(), hn::Set(Tag<std::uint64_t>(), mask))));
   }
   static PLANCK_MATH bool all_same(V a, V b) { return hn::AllTrue(Tag<double>(), ((a <= b) & (b <= a)).raw); }
   static PLANCK_MATH bool any(Mask<double> mask) { return !hn::AllFalse(Tag<double>(), mask.raw); }

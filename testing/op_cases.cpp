@@ -281,13 +281,18 @@ OpCase linear_recurrence_backward_case(const cpu::KernelRow& row, const Shape& s
   return c;
 }
 
+Values scanned_values(ScanKind kind) {
+  if (kind == ScanKind::LogCumsumExp) return Values::Exponents;
+  return scan::is_extremum(kind) ? Values::Levels : Values::Factors;
+}
+
 OpCase scan_backward_case(const cpu::KernelRow& row, const ScanDescriptor& d) {
-  const bool extremum = scan::is_extremum(d.kind);
   OpCase c;
   c.unit = 1;
-  c.tensors = {{"dy", row.element, d.input_shape, false, Values::Factors},
-               {"x", row.element, d.input_shape, false, extremum ? Values::Levels : Values::Factors},
-               {"y", row.element, d.input_shape, false, Values::Factors},
+  const bool exponential = d.kind == ScanKind::LogCumsumExp;
+  c.tensors = {{"dy", row.element, d.input_shape, false, exponential ? Values::Exponents : Values::Factors},
+               {"x", row.element, d.input_shape, false, scanned_values(d.kind)},
+               {"y", row.element, d.input_shape, false, exponential ? Values::Exponents : Values::Factors},
                {"dx", row.element, d.input_shape, true}};
   if (d.index_element) {
     c.tensors.push_back(
@@ -320,8 +325,7 @@ OpCase scan_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadc
   if (row.backward) return scan_backward_case(row, d);
   OpCase c;
   c.unit = 1;
-  c.tensors = {{"x", row.element, shape, false, extremum ? Values::Levels : Values::Factors},
-               {"y", row.element, shape, true}};
+  c.tensors = {{"x", row.element, shape, false, scanned_values(kind)}, {"y", row.element, shape, true}};
   if (d.index_element) c.tensors.push_back({"indices", *d.index_element, shape, true, Values::Ordinary, true});
   c.select = [d](const Stream& stream, const PlanPreference& preference) {
     return bind<ScanOp>(stream, preference, d, [d](const Tensors& t) {
@@ -417,6 +421,8 @@ void fill(TestTensor& tensor, const TensorSpec& spec, std::uint64_t seed, double
       return tensor.fill_factors(seed, false);
     case Values::Levels:
       return tensor.fill_factors(seed, true);
+    case Values::Exponents:
+      return ordinary ? tensor.fill_ordinary(seed, unit / 10) : tensor.fill_exponents(seed);
     case Values::Winners:
       return tensor.fill_winners(seed, spec.axis, spec.reverse);
     case Values::Ordinary:

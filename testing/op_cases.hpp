@@ -25,8 +25,8 @@ std::vector<cpu::KernelRow> kernel_list();
 std::string name_of(const cpu::KernelRow& row);
 
 /// Factors are of either sign and near 1, so that long products and recurrences stay in range; Levels are few, so that
-/// many are equal. Winners are indices along an axis.
-enum class Values { Ordinary, Scales, ZeroPoints, Factors, Levels, Winners };
+/// many are equal. Winners are indices along an axis. Exponents are what exponentials are taken of.
+enum class Values { Ordinary, Scales, ZeroPoints, Factors, Levels, Winners, Exponents };
 
 struct TensorSpec {
   std::string name;

@@ -184,6 +184,28 @@ void TestTensor::fill_factors(std::uint64_t seed, bool levels) {
   });
 }
 
+void TestTensor::fill_exponents(std::uint64_t seed) {
+  fill_with(seed, [&](std::int64_t i) {
+    constexpr std::int64_t kStretch = 4096;
+    const auto r = mix(seed * 0x100000001B3ULL + static_cast<std::uint64_t>(i));
+    // Small tensors are one stretch: their size decides what it holds.
+    const auto hash = mix(static_cast<std::uint64_t>(numel_ * 7919 + i / kStretch));
+    const double uniform = static_cast<double>(r >> 11) * 0x1p-52 - 1.0;
+    switch (hash % 8) {
+      case 0:
+        return test_value(seed, i, 1);
+      case 1:
+        return r % 16 == 0 ? -std::numeric_limits<double>::infinity() : uniform * 20;
+      case 2:
+        return uniform * 900;
+      case 3:
+        return static_cast<double>(i % 5000) - 2500 + uniform;
+      default:
+        return hash % 3 == 0 && r % 1000 == 0 ? test_value(seed, i, 1) : uniform * 20;
+    }
+  });
+}
+
 void TestTensor::fill_winners(std::uint64_t seed, int axis, bool reverse) {
   std::int64_t inner = 1;
   for (int d = axis + 1; d < view_.shape.rank(); ++d) inner *= view_.shape[d];

@@ -40,6 +40,9 @@ class TestTensor {
   /// Factors of either sign between 0.6 and 1.7, seldom 0, infinite or NaN; with `levels` multiples of 1/16.
   void fill_factors(std::uint64_t seed, bool levels);
   /// Indices (s32 or s64) of a running maximum along the axis that changes every few elements.
+  /// Stretches of 4096: mostly near 0, some with -Inf among them, some far from 0 or rising, some of every kind of
+  /// value.
+  void fill_exponents(std::uint64_t seed);
   void fill_winners(std::uint64_t seed, int axis, bool reverse);
   /// Zero points (s32) inside and outside the codes' range, up to ±2^20.
   void fill_zero_points(std::uint64_t seed);

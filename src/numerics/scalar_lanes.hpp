@@ -74,6 +74,10 @@ PLANCK_MATH double from_bits(std::uint64_t u) {
   return x;
 }
 
+/// f32 lanes for f64 ones, rounded once, and back.
+PLANCK_MATH float to_f32(double x) { return static_cast<float>(x); }
+PLANCK_MATH double to_f64(float x) { return x; }
+
 template <int Count, class U>
 PLANCK_MATH U shift_left(U u) {
   return u << Count;
@@ -84,7 +88,7 @@ PLANCK_MATH U shift_right(U u) {
 }
 
 #include "numerics/convert_math.inl"
-#include "numerics/exp_log1p_math.inl"
+#include "numerics/exp_log_math.inl"
 
 /// f64 to f32 rounded to odd: a second rounding to 11 or fewer bits then gives what one rounding would have.
 PLANCK_MATH float round_to_odd(double x) {

@@ -50,7 +50,10 @@ void scan_rows(const scan::ScanJob& job) {
       }
       fold.push(state);
       const auto prefix = fold.prefix();
-      const T inclusive = stored<V, T>(Scan::project(prefix));
+      T inclusive = stored<V, T>(Scan::project(prefix));
+      if constexpr (requires { Scan::kFirstIsElement; }) {
+        if (before + t == 0) inclusive = core::cell_at(loop, index, 0).template get<T>();
+      }
       core::cell_at(loop, index, job.inputs).set(key.exclusive ? exclusive : inclusive);
       exclusive = inclusive;
       if constexpr (requires { Scan::position(prefix); }) {

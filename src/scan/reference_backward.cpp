@@ -102,6 +102,9 @@ class ReferenceBackward {
         } else {
           feed.push(Feed::lift(&x, position(s)));
           value = Feed::project(feed.prefix());
+          if constexpr (requires { Feed::kFirstIsElement; }) {
+            if (s == row_.length() - 1) value = x;
+          }
         }
         if (s < end) values[s - begin] = value;
       }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "numerics/dispatch.hpp"
+#include "numerics/element_traits.hpp"
 #include "numerics/scalar_lanes.hpp"
 #include "scan/kinds.hpp"
 
@@ -55,7 +56,7 @@ void with_scan(const ScanKey& key, const Body& body) {
   }
   if constexpr (!std::is_integral_v<T>) {
     if (key.kind == ScanKind::LogCumsumExp) {
-      body(V{}, scalar::LogCumsumExpScan<V>{});
+      body(V{}, scalar::LogCumsumExpScan<V, numerics::Compute<T>>{});
     } else {
       body(V{}, scalar::LinearRecurrenceScan<V>{});
     }
@@ -89,8 +90,9 @@ void with_gradient(const ScanKey& key, const Body& body) {
     case ScanKind::Cummin:
       return extremum.template operator()<false>();
     case ScanKind::LogCumsumExp:
-      return key.is_fed() ? body(scalar::LogCumsumExpGradient<double>{}, scalar::LogCumsumExpScan<double>{})
-                          : body(scalar::LogCumsumExpGradient<double>{}, NoFeed{});
+      if (key.is_fed()) return body(scalar::LogCumsumExpGradient<double, float, true>{}, scalar::WideLogScan<double>{});
+      return key.element == ElementKind::F64 ? body(scalar::LogCumsumExpGradient<double, double, false>{}, NoFeed{})
+                                             : body(scalar::LogCumsumExpGradient<double, float, false>{}, NoFeed{});
     case ScanKind::LinearRecurrence:
       return body(scalar::LinearRecurrenceGradient<double>{}, NoFeed{});
   }

@@ -129,7 +129,7 @@ PLANCK_MATH Vec<U> shift_right(Vec<U> u) {
 }
 
 #include "numerics/convert_math.inl"
-#include "numerics/exp_log1p_math.inl"
+#include "numerics/exp_log_math.inl"
 
 // AVX2 and better have F16C: exact widening, and narrowing to nearest-even by its immediate operand.
 #define PLANCK_HAS_F16C (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)

@@ -64,9 +64,9 @@ constexpr std::array<KernelRow, 3> extremum_gradient_rows() {
 template <class T>
 constexpr const ScanKernel* log_cumsum_exp_kernel() {
   if constexpr (sizeof(T) < 4) {
-    return &kFedKernel<LogCumsumExpGradientOf, LogCumsumExpScanOf, std::tuple<T, T, double>, T>;
+    return &kFedKernel<LogCumsumExpGradientOf<float, true>, WideLogScanOf, std::tuple<T, T, double>, T>;
   } else {
-    return &kKernel<LogCumsumExpGradientOf, double, std::tuple<T, T, T>, std::tuple<T>>;
+    return &kKernel<LogCumsumExpGradientOf<T, false>, double, std::tuple<T, T, T>, std::tuple<T>>;
   }
 }
 

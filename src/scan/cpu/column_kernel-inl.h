@@ -76,7 +76,7 @@ class ColumnBlock {
         State inclusive = own[r];
         if (joins) inclusive = Scan::combine(prefix[r], own[r]);
         V out[kOutputs];
-        project(s, in[r], position[r], inclusive, out);
+        project(s, in[r], position[r], inclusive, s.first && step == 0 && !joins, out);
         for (int k = 0; k < kOutputs; ++k) y[k][r] = out[k];
       }
       store<0>(s, step, i, y);
@@ -115,12 +115,16 @@ class ColumnBlock {
       return Scan::lift(in, position);
     }
   }
-  static PLANCK_MATH void project(const ColumnSteps& s, const V* in, V position, const State& inclusive, V* out) {
+  static PLANCK_MATH void project(const ColumnSteps& s, const V* in, V position, const State& inclusive,
+                                  [[maybe_unused]] bool begins, V* out) {
     if constexpr (Traits::kGradient) {
       Scan::gradients(in, !s.edge || s.input[kEdgeInput] != nullptr, position, inclusive, out);
     } else {
       out[0] = Scan::project(inclusive);
       if constexpr (kOutputs == 2) out[1] = Scan::position(inclusive);
+      if constexpr (Traits::kFirstIsElement) {
+        if (begins) out[0] = in[0];
+      }
     }
   }
 

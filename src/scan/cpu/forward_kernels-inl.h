@@ -69,7 +69,7 @@ constexpr auto forward_rows_of_all() {
 }
 template <class T>
 constexpr auto forward_rows_of_floats() {
-  return join(forward_rows_of_all<T>(), std::array{forward_row<LogCumsumExpScanOf, T>(ScanKind::LogCumsumExp),
+  return join(forward_rows_of_all<T>(), std::array{forward_row<LogCumsumExpOf<Compute<T>>, T>(ScanKind::LogCumsumExp),
                                                    recurrence_row<T>(false), recurrence_row<T>(true)});
 }
 

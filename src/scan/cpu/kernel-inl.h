@@ -15,6 +15,7 @@
 #include "scan/cpu/column_exponentials-inl.h"
 #include "scan/cpu/column_kernel-inl.h"
 #include "scan/cpu/kernel.hpp"
+#include "scan/cpu/row_exponentials-inl.h"
 #include "scan/cpu/row_kernel-inl.h"
 #include "scan/cpu/scans-inl.h"
 
@@ -31,13 +32,26 @@ namespace planck::cpu::HWY_NAMESPACE {
   };
 PLANCK_SCAN_OF(CumsumScan)
 PLANCK_SCAN_OF(CumprodScan)
-PLANCK_SCAN_OF(LogCumsumExpScan)
 PLANCK_SCAN_OF(LinearRecurrenceScan)
 PLANCK_SCAN_OF(ProductBeforeScan)
 PLANCK_SCAN_OF(CumprodGradient)
-PLANCK_SCAN_OF(LogCumsumExpGradient)
+PLANCK_SCAN_OF(WideLogScan)
 PLANCK_SCAN_OF(LinearRecurrenceGradient)
 #undef PLANCK_SCAN_OF
+template <class C>
+struct LogCumsumExpOf {
+  template <class V>
+  using Many = LogCumsumExpScan<V, C>;
+  template <class V>
+  using One = scalar::LogCumsumExpScan<V, C>;
+};
+template <class C, bool fed>
+struct LogCumsumExpGradientOf {
+  template <class V>
+  using Many = LogCumsumExpGradient<V, C, fed>;
+  template <class V>
+  using One = scalar::LogCumsumExpGradient<V, C, fed>;
+};
 
 /// Tuple with Index for Position.
 template <class Index, class Tuple>
@@ -54,12 +68,18 @@ template <class ScanOf, class V, class In, class Out>
 struct ScanKernelOf {
   using Scan = typename ScanOf::template One<V>;
   static constexpr bool kExponential = ScanTraits<Scan, V>::kExponential;
-  template <class Of, class LanesScan>
-  using BlockOf =
-      std::conditional_t<kExponential, ColumnExponentials<Of, LanesScan, In, Out>, ColumnBlock<Of, LanesScan, In, Out>>;
-  using One = BlockOf<OneLane<V>, Scan>;
+  using One = ColumnBlock<OneLane<V>, Scan, In, Out>;
 #if PLANCK_SCAN_VECTORS
-  using Many = BlockOf<ManyLanes, typename ScanOf::template Many<Vec<double>>>;
+  using ManyScan = typename ScanOf::template Many<Vec<double>>;
+  template <bool exponential, class S>
+  struct BlockOf {
+    using Type = ColumnBlock<ManyLanes, S, In, Out>;
+  };
+  template <class S>
+  struct BlockOf<true, S> {
+    using Type = ColumnExponentials<S, In, Out>;
+  };
+  using Many = typename BlockOf<kExponential, ManyScan>::Type;
   static PLANCK_MATH std::int64_t many() { return ManyLanes::lanes(); }
 #endif
 
@@ -93,11 +113,12 @@ struct ScanKernelOf {
     for (; i < n; ++i) One::combine(into, left, right, i, part_stride);
   }
 
-  /// Exponentials are dear: along a row they would be taken for totals too. Positions have one width there.
+  /// Positions have one width along a row.
   static constexpr auto row() -> void (*)(RowRun&) {
 #if PLANCK_SCAN_VECTORS
-    using ManyScan = typename ScanOf::template Many<Vec<double>>;
-    if constexpr (std::is_same_v<V, double> && !kExponential && !kHasPosition<In> && !kHasPosition<Out>) {
+    if constexpr (std::is_same_v<V, double> && kExponential) {
+      return &RowExponentials<ManyScan, Scan, In, Out>::run;
+    } else if constexpr (std::is_same_v<V, double> && !kHasPosition<In> && !kHasPosition<Out>) {
       return &RowScan<ManyScan, Scan, In, Out>::run;
     }
 #endif

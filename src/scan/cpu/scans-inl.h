@@ -23,6 +23,25 @@ namespace planck::cpu::HWY_NAMESPACE {
 // Highway's scalar stand-ins round f64 to f32 in their own way near overflow.
 #define PLANCK_SCAN_VECTORS (HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
 
+#if PLANCK_SCAN_VECTORS
+/// f32 lanes for f64 ones: half a register.
+struct HalfSingles {
+  using Lane = float;
+  using D = Narrow<float, double>;
+  hn::Vec<D> raw;
+
+  PLANCK_MATH explicit HalfSingles(float x) : raw(hn::Set(D(), x)) {}
+  PLANCK_MATH explicit HalfSingles(hn::Vec<D> v) : raw(v) {}
+  friend PLANCK_MATH HalfSingles operator+(HalfSingles a, HalfSingles b) { return HalfSingles(hn::Add(a.raw, b.raw)); }
+  friend PLANCK_MATH HalfSingles operator-(HalfSingles a, HalfSingles b) { return HalfSingles(hn::Sub(a.raw, b.raw)); }
+  friend PLANCK_MATH HalfSingles operator*(HalfSingles a, HalfSingles b) { return HalfSingles(hn::Mul(a.raw, b.raw)); }
+  friend PLANCK_MATH HalfSingles operator/(HalfSingles a, HalfSingles b) { return HalfSingles(hn::Div(a.raw, b.raw)); }
+};
+PLANCK_MATH HalfSingles rne(HalfSingles x) { return HalfSingles(hn::Round(x.raw)); }
+PLANCK_MATH HalfSingles to_f32(Vec<double> x) { return HalfSingles(hn::DemoteTo(HalfSingles::D(), x.raw)); }
+PLANCK_MATH Vec<double> to_f64(HalfSingles x) { return Vec<double>(hn::PromoteTo(Tag<double>(), x.raw)); }
+#endif
+
 #include "scan/math.inl"
 
 using scalar::Compute;
@@ -37,8 +56,10 @@ struct ScanTraits {
   static constexpr bool kGradient = requires(V * v, State s) { Scan::gradients(v, true, *v, s, v); };
   static constexpr bool kExtremum = requires { Scan::kProjectsExtremum; };
   static constexpr bool kWritesExtremum = requires { requires Scan::kProjectsExtremum; };
-  /// combine takes an exponential, whose exponent depends on no sum.
-  static constexpr bool kExponential = requires(V a, V b) { Scan::exponent(a, b); };
+  /// Exponentials and logarithms are taken.
+  static constexpr bool kExponential = requires { typename Scan::Compute; };
+  /// The value at the axis' first element is the element.
+  static constexpr bool kFirstIsElement = requires { Scan::kFirstIsElement; };
 };
 
 /// Stands for an input that a feed reads, but not the kernel itself.
@@ -82,8 +103,6 @@ struct OneLane {
   static PLANCK_MATH V flip(V x, std::uint64_t mask) {
     return std::bit_cast<V>(std::bit_cast<std::uint64_t>(x) ^ mask);
   }
-  static PLANCK_MATH bool all_same(V a, V b) { return a == b; }
-  static PLANCK_MATH bool any(bool mask) { return mask; }
 };
 
 #if PLANCK_SCAN_VECTORS
@@ -135,8 +154,6 @@ struct ManyLanes {
   static PLANCK_MATH V flip(V x, std::uint64_t mask) {
     return V(hn::Xor(x.raw, hn::BitCast(Tag<double>(), hn::Set(Tag<std::uint64_t>(), mask))));
   }
-  static PLANCK_MATH bool all_same(V a, V b) { return hn::AllTrue(Tag<double>(), ((a <= b) & (b <= a)).raw); }
-  static PLANCK_MATH bool any(Mask<double> mask) { return !hn::AllFalse(Tag<double>(), mask.raw); }
 
  private:
   static PLANCK_MATH std::int64_t half() { return static_cast<std::int64_t>(hn::Lanes(Tag<double>())); }

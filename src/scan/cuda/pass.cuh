@@ -203,23 +203,8 @@ template <class Pass>
 __device__ __forceinline__ void join_eight(const Open<typename Pass::Math>& before, Eight<Pass>& e) {
   using Math = typename Pass::Math;
   if (!before.any) return;
-  if constexpr (requires { Math::kSlack; }) {
-    // Neighbouring prefixes mostly share their reference, and with it the exponential.
-    typename Pass::V exponent = Math::exponent(before.state.part[0], e.state[0].part[0]);
-    typename Pass::V exponential = Math::exponential(exponent);
 #pragma unroll
-    for (int j = 0; j < kEight; ++j) {
-      const auto own = Math::exponent(before.state.part[0], e.state[j].part[0]);
-      if (!(own == exponent)) {
-        exponent = own;
-        exponential = Math::exponential(own);
-      }
-      e.state[j] = Math::combine(before.state, e.state[j], exponential);
-    }
-  } else {
-#pragma unroll
-    for (int j = 0; j < kEight; ++j) e.state[j] = Math::combine(before.state, e.state[j]);
-  }
+  for (int j = 0; j < kEight; ++j) e.state[j] = Math::combine(before.state, e.state[j]);
 }
 
 /// Output k of the eight joined states; of a scan the inclusive values.
@@ -297,6 +282,9 @@ __device__ __forceinline__ void put_values(const ScanTask& task, const RowPlaces
     typename Pass::V value[kEight];
     if (at.out[k] == nullptr) continue;
     values_of(task, at, s, e, k, value);
+    if constexpr (requires { Pass::Math::kFirstIsElement; }) {
+      if (s == 0 && !before.any) value[0] = e.in[0][0];
+    }
     if constexpr (kCanMove<Pass>) {
       if (task.value == ScanValue::Exclusive) move_on(value, first(value[kEight - 1]));
       if (task.value == ScanValue::Before) move_on(value, value_before<Pass>(task, before));

@@ -55,7 +55,7 @@ __device__ __forceinline__ void load_late(const ScanTask& task, const RowPlaces<
 
 template <class Pass>
 inline constexpr bool kHasExponentials = requires {
-  Pass::Math::kSlack;
+  typename Pass::Math::Compute;
 };
 /// Blocks of a multiprocessor that registers are kept for: left to itself the compiler wants more, and spills.
 template <class Pass>

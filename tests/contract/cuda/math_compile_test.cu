@@ -63,7 +63,8 @@ __device__ void lerp(const T* a, const T* b, const T* w, T* y, std::int64_t n) {
 
 template <class C>
 __device__ void log_add_exp(const C* a, const C* b, C* y, std::int64_t n) {
-  grid_stride(n, [&](std::int64_t i) { y[i] = a[i] + planck::scalar::log1p(planck::scalar::exp(b[i] - a[i])); });
+  grid_stride(
+      n, [&](std::int64_t i) { y[i] = a[i] + planck::scalar::log_normal(1 + planck::scalar::exp_small(b[i] - a[i])); });
 }
 
 /// The weight's gradient, one row for each thread: terms in C, summed in the canonical order in f64, rounded once.

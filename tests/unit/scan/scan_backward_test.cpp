@@ -176,6 +176,12 @@ TEST_P(ScanGradients, OfLogSumExpAtInfinities) {
   EXPECT_EQ(from_nothing, (std::vector<double>{0, 0, 1 + 0.5, 0.5}));
   const auto to_infinity = backward<double>({0, kInf, 1, 2}, ones, of(ScanKind::LogCumsumExp));
   EXPECT_EQ(to_infinity, (std::vector<double>{1, 3, 0, 0}));
+  // Where y is +Inf, dy belongs to the x that are +Inf alone.
+  const auto apart = backward<double>({0, kInf, 1, kInf}, {1, kNan, 5, 2}, of(ScanKind::LogCumsumExp));
+  EXPECT_EQ(apart[0], 1);
+  EXPECT_TRUE(std::isnan(apart[1]));
+  EXPECT_EQ(apart[2], 0);
+  EXPECT_EQ(apart[3], 2);
   const auto wide = backward<double>({0, 1000, -1000, 0}, ones, of(ScanKind::LogCumsumExp));
   EXPECT_EQ(wide, (std::vector<double>{1, 3, 0, 0}));
 }

@@ -1,4 +1,4 @@
-// exp and log1p over arrays, on whichever Highway target is chosen: for tests and benchmarks.
+// exp_small and log_normal over arrays, on whichever Highway target is chosen: for tests and benchmarks.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace planck::test {
 
-enum class Function { Exp, Log1p };
+enum class Function { Exp, Log };
 
 /// The targets that this build has and this machine can run.
-std::vector<std::int64_t> exp_log1p_targets();
+std::vector<std::int64_t> exp_log_targets();
 std::string target_name(std::int64_t target);
 
 /// y[i] = function(x[i]) for n elements, a multiple of 16, with the lanes of a target.

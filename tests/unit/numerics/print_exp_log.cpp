@@ -1,5 +1,6 @@
-// Applies exp or log1p to patterns: each line of the input is a function, a type and the bits of x, for instance
-// "exp f32 3f800000"; each line of the output is the bits of the result. tests/oracle/test_exp_log1p.py reads it.
+// Applies exp_small or log_normal to patterns: each line of the input is a function, a type and the bits of x, for
+// instance "exp f32 3f800000"; each line of the output is the bits of the result. tests/oracle/test_exp_log.py reads
+// it.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +12,7 @@ namespace {
 template <class U>
 U apply(bool exponential, U u) {
   const auto x = planck::scalar::from_bits(u);
-  return planck::scalar::bits(exponential ? planck::scalar::exp(x) : planck::scalar::log1p(x));
+  return planck::scalar::bits(exponential ? planck::scalar::exp_small(x) : planck::scalar::log_normal(x));
 }
 
 }  // namespace

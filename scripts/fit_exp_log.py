@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Prints the polynomials of src/numerics/exp_log1p_math.inl: minimax fits by Remez exchange, rounded to f32 or f64.
+"""Prints the polynomials of src/numerics/exp_log_math.inl: minimax fits by Remez exchange, rounded to f32 or f64.
 
 Each is the tail of a series whose first terms are exact:
     exp(r)       = 1 + r + r^2 T(r)                              |r| <= ln(2) / 2
     log(1 + f)   = f - s (f - z T(z))                            s = f / (2 + f), z = s^2 <= 1/25
-The error that is made small is that of the whole function, relative to its value. Needs mpmath: ~/.cache/planck/venv/bin/python scripts/fit_exp_log1p.py
+The error that is made small is that of the whole function, relative to its value. Needs mpmath: ~/.cache/planck/venv/bin/python scripts/fit_exp_log.py
 """
 
 from mpmath import cos, exp, expm1, frexp, ldexp, linspace, log, lu_solve, matrix, mp, mpf, nint, pi, polyval, sqrt
@@ -69,4 +69,4 @@ HALF_LN2 = log(2) / 2 * (1 + mpf(2) ** -12)  # n is the nearest whole number onl
 if __name__ == "__main__":
     for name, bits, exp_count, log_count in (("f32", 24, 5, 3), ("f64", 53, 10, 7)):
         fit(f"exp {name}", exp_tail, lambda r: r**2 / exp(r), exp_count, -HALF_LN2, HALF_LN2, bits)
-        fit(f"log1p {name}", atanh_tail, atanh_weight, log_count, 0, mpf(1) / 25, bits)
+        fit(f"log {name}", atanh_tail, atanh_weight, log_count, 0, mpf(1) / 25, bits)

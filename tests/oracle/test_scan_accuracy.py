@@ -5,7 +5,8 @@ import planck_c as planck
 import pytest
 import torch
 from oracle import DTYPES, rng, ulp
-from scan_exact import accuracy_cases, error, exact_log_sum_exps, exact_recurrence, log_sum_exp_bound, sum_bound
+from scan_exact import (accuracy_cases, error, exact_log_sum_exps, exact_recurrence, exact_sums, log_sum_exp_bound,
+                        sum_bound)
 
 
 def test_sums_of_the_table():
@@ -17,6 +18,38 @@ def test_sums_of_the_table():
         assert np.all(error(planck.scan(planck.CUMSUM, x)[some].double(), exact) <= bound), name
         if name == "all positive":
             assert np.max(error(np.cumsum(x.numpy())[some], exact) / bound) > 100
+
+
+def sums_of_16_bits(data, dtype):
+    """Running sums stay below 2^15, so that f16 holds them."""
+    random, n = rng(75), 60_000
+    if data == "normal":
+        x = random.standard_normal(n)
+    elif data == "cancelling":  # of three elements, the first two leave nothing but the third
+        large = random.standard_normal(n // 3) * (2.0**12 if dtype == torch.float16 else 2.0**24)
+        x = np.stack([large, -large, 2.0**-7 * random.standard_normal(n // 3)], 1).reshape(-1)
+    else:
+        x = random.standard_normal(n) * 2.0 ** random.integers(-14, 6, n)
+    return torch.from_numpy(x).to(dtype)
+
+
+@pytest.mark.parametrize("data", ["normal", "cancelling", "wide"])
+@pytest.mark.parametrize("dtype, twice", [(torch.bfloat16, 2.0**-16), (torch.float16, 2.0**-13)])
+def test_sums_of_16_bits_are_within_half_an_ulp(dtype, twice, data):
+    """docs/ops/cumsum.md: half an ULP, what rounding twice adds, and what f64 loses. Every axis and direction."""
+    x = sums_of_16_bits(data, dtype)
+    exact = exact_sums(x.double().numpy())
+    lost = 2.0**-45 * x.double().abs().cumsum(0).numpy()
+    bound = (0.5 + twice) * ulp(exact[0], dtype) + lost
+    row = planck.scan(planck.CUMSUM, x).double()
+    assert np.all(error(row, exact) <= bound)
+    columns = planck.scan(planck.CUMSUM, x.reshape(-1, 1).repeat(1, 3), 0).double()
+    assert all(torch.equal(columns[:, k], row) for k in range(3))
+    backwards = planck.scan(planck.CUMSUM, x.flip(0), reverse=True).double()
+    assert torch.equal(backwards.flip(0), row)
+    if data == "cancelling":  # sums held in f32 are far outside of it
+        held_in_f32 = torch.from_numpy(np.cumsum(x.float().numpy())).to(dtype).double()
+        assert np.max(error(held_in_f32, exact) / bound) > 100
 
 
 @pytest.mark.parametrize("kind", [planck.CUMSUM, planck.LOG_CUMSUM_EXP])

@@ -173,7 +173,7 @@ struct LogCumsumExpScan {
   static PLANCK_MATH V project(const State& s) {
     const Log log = log_of(s);
     const V near = in_compute(
-        log.a, [&](auto a, auto minus_k) { return log_power(a, minus_k); }, log.minus_k());
+        log.a, [](auto a, auto minus_k) { return log_power(a, minus_k); }, log.minus_k());
     return special(s, select(abs(log.e) <= V(1024 * Limits::kUnit), near, far(log)));
   }
 

@@ -26,6 +26,16 @@ using core::fail;
 using core::StridedLoop;
 using core::Text;
 
+namespace {
+
+/// `bytes` behind a view's first element. Plans make loops before there is memory: null stays null.
+std::byte* place(const core::View& view, std::int64_t bytes) {
+  auto* const data = static_cast<std::byte*>(const_cast<void*>(view.data));
+  return data == nullptr ? nullptr : data + view.offset * size_of(view.element) + bytes;
+}
+
+}  // namespace
+
 std::string_view granularity_name(std::size_t index) noexcept {
   static constexpr std::string_view kNames[] = {"PerTensor", "PerChannel", "PerToken", "PerGroup"};
   return kNames[index];
@@ -84,15 +94,13 @@ void SegmentSpace::add(StridedLoop& loop, int part, const core::View& view) cons
   const std::int64_t first = whole(part) ? 0 : whole_groups_ * group_size_;
   // One group only may be far larger than the axis: its stride never matters, and must not overflow.
   op.stride[axis_] = loop.extent[axis_] == 1 ? 0 : stride(axis_) * group_size_;
-  op.base =
-      static_cast<std::byte*>(const_cast<void*>(view.data)) + view.offset * op.element_bytes + first * stride(axis_);
+  op.base = place(view, first * stride(axis_));
 }
 
 void SegmentSpace::add_qparams(StridedLoop& loop, int part, const core::View& view) const noexcept {
   if (core::numel(view.shape) == 0) return loop.add_absent(view.element);
   core::LoopOperand& op = loop.operand[loop.operands++];
   op.element_bytes = size_of(view.element);
-  op.base = static_cast<std::byte*>(const_cast<void*>(view.data)) + view.offset * op.element_bytes;
   const auto stride = [&](int d) { return view.shape[d] == 1 ? 0 : view.stride[d] * op.element_bytes; };
   for (int d = 0; d < loop.rank; ++d) {
     if (kind_ == Granularity(PerTensor{}).index()) {
@@ -105,7 +113,7 @@ void SegmentSpace::add_qparams(StridedLoop& loop, int part, const core::View& vi
       op.stride[d] = d == axis_ + 1 ? 0 : stride(d > axis_ ? d - 1 : d);
     }
   }
-  if (group_size_ > 0 && !whole(part)) op.base += whole_groups_ * stride(axis_);
+  op.base = place(view, group_size_ > 0 && !whole(part) ? whole_groups_ * stride(axis_) : 0);
 }
 
 void SegmentSpace::add_number(StridedLoop& loop, const void* value, ElementKind element) noexcept {

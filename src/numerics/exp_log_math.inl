@@ -1,6 +1,6 @@
 // e^x and the logarithm for any lane kind, f32 and f64, with the power of two kept apart: + - * / and integer
 // operations on the bits, in one fixed order without branches, tables or fused multiply-adds, so that every target
-// gives the same bits. No result overflows, since no power of two is multiplied in.
+// gives the same bits. Nothing overflows but in exp_small, which puts both into one number.
 //
 //   e^x = p 2^n                                       n whole, r = x - n ln 2, p = 1 + r + r^2 T(r), |r| <= ln(2) / 2
 //   log(a 2^k) = k ln 2 + f - q (f - z T(z))          3/4 <= a < 3/2, f = a - 1, q = f / (2 + f), z = q^2

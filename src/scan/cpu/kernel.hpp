@@ -32,9 +32,9 @@ inline constexpr int kEdgeOutput = scan::kDInitial;
 
 /// A run that begins elsewhere than at a row's start begins at a multiple of this.
 inline constexpr std::int64_t kRowSegment = numerics::kCarryBlock;
-/// Or, where a kernel takes a row in pieces that fit the first-level cache, at a multiple of such a piece.
-inline constexpr int kPieceLevel = kCarryLevel - 1;
-inline constexpr std::int64_t kRowPiece = numerics::block_size(kPieceLevel);
+/// Or, where a kernel takes a row in tiles that fit the first-level cache, at a multiple of such a tile.
+inline constexpr int kRowTileLevel = kCarryLevel - 1;
+inline constexpr std::int64_t kRowTile = numerics::block_size(kRowTileLevel);
 
 /// The end of the axis that has operands of its own.
 enum class ScanEdge { None, First, Last };
@@ -82,7 +82,7 @@ struct RowRun {
   std::int64_t position;  ///< the first element's place along the axis
   std::int64_t position_step;
   const double* prefix;    ///< the state of everything before, part by part; null if there is nothing
-  double* total;           ///< where the state of kRowSegment or kRowPiece elements is left, if it is wanted
+  double* total;           ///< where the state of kRowSegment or kRowTile elements is left, if it is wanted
   double lag;              ///< what the step before left; the last step's is put there
   bool writes;             ///< or states alone are wanted
   bool streamed;           ///< outputs are stored non-temporally; they are aligned to a cache line

@@ -1,5 +1,5 @@
-// LogCumsumExp and its gradient along a row, segment by segment. Where all numbers stay normal, as they mostly do, a
-// segment's exponentials are taken first, then their plain sums by the kernel of Cumsum, then the results. Elsewhere
+// LogCumsumExp and its gradient along a row, tile by tile of a segment. Where all numbers stay normal, as they mostly
+// do, a tile's exponentials are taken first, then their plain sums by the kernel of Cumsum, then the results. Elsewhere
 // scaled numbers are added, as scan/math.inl has it. Re-included once per target.
 #if defined(PLANCK_SCAN_ROW_EXPONENTIALS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_SCAN_ROW_EXPONENTIALS_INL_H_
@@ -42,7 +42,7 @@ class RowExponentials {
     }
     T first;
     std::memcpy(&first, run.input[0], sizeof first);
-    for (std::int64_t t = 0; t < run.n; t += kRowPiece) {
+    for (std::int64_t t = 0; t < run.n; t += kRowTile) {
       RowRun segment = segment_of(run, t);
       double prefix[2];
       double total[2];
@@ -52,10 +52,10 @@ class RowExponentials {
         std::copy_n(state.part, 2, prefix);
         segment.prefix = prefix;
       }
-      segment.total = segment.n == kRowPiece ? total : nullptr;
+      segment.total = segment.n == kRowTile ? total : nullptr;
       if (!run_plain(segment)) RowScan<Scan, One, In, Out>::run(segment);
       if (segment.total == nullptr) break;
-      fold.push_block(kPieceLevel, OneState{{total[0], total[1]}});
+      fold.push_block(kRowTileLevel, OneState{{total[0], total[1]}});
     }
     if (run.total != nullptr) {
       state = fold.open(kCarryLevel);
@@ -111,7 +111,7 @@ class RowExponentials {
   }
   static PLANCK_MATH RowRun segment_of(const RowRun& run, std::int64_t t) {
     RowRun segment = run;
-    segment.n = std::min(kRowPiece, run.n - t);
+    segment.n = std::min(kRowTile, run.n - t);
     segment.in_lanes = false;  // a feed's values are stored in order
     // The first element's value is put there last, through the caches.
     if (t == 0 && !kGradient) segment.streamed = false;

@@ -64,7 +64,7 @@ class RowScan {
     }
     if constexpr (Traits::kLags) run.lag = RowRegisters::first(now.lag);
     if (run.total != nullptr) {
-      const auto total = fold.open(run.n == kRowSegment ? kCarryLevel : kPieceLevel);
+      const auto total = fold.open(run.n == kRowSegment ? kCarryLevel : kRowTileLevel);
       for (int k = 0; k < Scan::kParts; ++k) run.total[k] = total.part[k];
     }
   }

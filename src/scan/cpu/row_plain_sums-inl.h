@@ -43,10 +43,10 @@ class RowElements {
     load_at(back_ ? first_ - t - (step() - 1) : first_ + t, x);
   }
 
-  /// Asks for the elements a piece further on, wherever that is: three rows at once, walked backwards, are more than
+  /// Asks for the elements a tile further on, wherever that is: three rows at once, walked backwards, are more than
   /// processors foresee.
   PLANCK_MATH void fetch_ahead(std::int64_t t) const {
-    const std::int64_t distance = (t + kRowPiece) * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t distance = (t + kRowTile) * static_cast<std::int64_t>(sizeof(T));
     const auto from = reinterpret_cast<std::uintptr_t>(first_);
     // NOLINTNEXTLINE(performance-no-int-to-ptr): it may lie outside of the tensor, and is fetched but never read
     hwy::Prefetch(reinterpret_cast<const T*>(from + static_cast<std::uintptr_t>(back_ ? -distance : distance)));
@@ -111,7 +111,7 @@ class PlainRow {
   using OneState = typename One::State;
   template <class Sum>
   using Sums = RowScan<CumsumScan<V>, scalar::CumsumScan<double>, std::tuple<Sum>, std::tuple<Sum>>;
-  static constexpr std::int64_t kRoom = kRowPiece + 64;  ///< a piece, and what registers reach beyond
+  static constexpr std::int64_t kRoom = kRowTile + 64;  ///< a tile, and what registers reach beyond
 
   /// Plain sums of the terms without their 2^k, in their place; gives the segment's total, if that is wanted.
   template <class Sum>

@@ -7,8 +7,11 @@ struct ScanState {
   V part[count];
 };
 
+// Where a scan has kNeutral, a state of it before another changes no bit of that.
+
 template <class V>
 struct CumsumScan {
+  static constexpr double kNeutral = -0.0;
   static constexpr int kParts = 1;
   static constexpr bool kPositions = false;
   using State = ScanState<V, kParts>;
@@ -19,6 +22,7 @@ struct CumsumScan {
 
 template <class V>
 struct CumprodScan {
+  static constexpr double kNeutral = 1;
   static constexpr int kParts = 1;
   static constexpr bool kPositions = false;
   using State = ScanState<V, kParts>;

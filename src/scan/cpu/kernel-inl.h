@@ -125,6 +125,14 @@ struct ScanKernelOf {
     return nullptr;
   }
 
+  static constexpr std::int64_t row_batch() {
+#if PLANCK_SCAN_VECTORS
+    return std::int64_t{RowRegisters::kLanes} * RowRegisters::kLaneElements;
+#else
+    return 0;
+#endif
+  }
+
   /// A kernel whose last input, if a feed is given, comes from it.
   static constexpr ScanKernel kernel(const ScanKernel* feed = nullptr, bool states_need_feed = false) {
     constexpr auto kInputs = static_cast<int>(std::tuple_size_v<In>);
@@ -140,7 +148,8 @@ struct ScanKernelOf {
             &combine,
             feed,
             states_need_feed,
-            row()};
+            row(),
+            row_batch()};
   }
 
  private:

@@ -1,9 +1,9 @@
 // What a scan's kernel is told, and what it tells its schedules.
 //
 // A kernel scans columns or a row, in the canonical order of src/numerics/canonical_order.hpp. Columns are independent
-// and side by side: one call takes each of them up to eight elements further, to the end of a block. In a row the
-// blocks of eight lie side by side in a register and are scanned together; then the prefix before each of them is found
-// from their totals.
+// and side by side: one call takes each of them up to eight elements further, to the end of a block. In rows
+// the blocks of 64 lie side by side in a register and are scanned together; then the prefix before each of them is
+// found from their totals.
 //
 // A backward pass is a scan from the axis' end to its start. Some need what a scan from the start, the feed, found at
 // each element.
@@ -35,6 +35,9 @@ inline constexpr std::int64_t kRowSegment = numerics::kCarryBlock;
 /// Or, where a kernel takes a row in tiles that fit the first-level cache, at a multiple of such a tile.
 inline constexpr int kRowTileLevel = kCarryLevel - 1;
 inline constexpr std::int64_t kRowTile = numerics::block_size(kRowTileLevel);
+
+/// Elements that a lane has along a row.
+inline constexpr std::int64_t kRowLane = numerics::block_size(2);
 
 /// The end of the axis that has operands of its own.
 enum class ScanEdge { None, First, Last };
@@ -72,21 +75,25 @@ struct ColumnSteps {
   ScanVariant variant;
 };
 
-/// Elements of one row in scan order, from a multiple of kRowSegment on.
+/// Elements of rows in scan order: of one row, from a multiple of kRowSegment on, or whole rows one after the other.
 struct RowRun {
   const std::byte* input[kMaxScanInputs];  ///< the first element; null for what is not there
   std::byte* output[kMaxScanOutputs];
   bool input_back[kMaxScanInputs];  ///< the next element lies before the first
   bool output_back[kMaxScanOutputs];
   std::int64_t n;
+  std::int64_t rows = 1;                     ///< of n elements each; several have neither prefix nor total
+  std::int64_t input_row[kMaxScanInputs];    ///< bytes from row to row
+  std::int64_t output_row[kMaxScanOutputs];  ///< the edge's output too
+  std::int64_t edge_row;
   std::int64_t position;  ///< the first element's place along the axis
   std::int64_t position_step;
   const double* prefix;    ///< the state of everything before, part by part; null if there is nothing
   double* total;           ///< where the state of kRowSegment or kRowTile elements is left, if it is wanted
-  double lag;              ///< what the step before left; the last step's is put there
+  double lag;              ///< what the step before a row left; the last step's is put there, after whole blocks of 64
   bool writes;             ///< or states alone are wanted
   bool streamed;           ///< outputs are stored non-temporally; they are aligned to a cache line
-  bool in_lanes;           ///< a feed's values stay as registers have them: runs of whole groups, one each way
+  bool in_lanes;           ///< a feed's values stay as registers have them: runs of whole batches, one each way
   const std::byte* ahead;  ///< memory that is wanted soon, as much as the first input has; or null
   ScanEdge edge;           ///< the end of the run that has an edge's operands, if one has
   const std::byte* edge_input;
@@ -106,8 +113,9 @@ struct ScanKernel {
                   std::int64_t part_stride);
   const ScanKernel* feed = nullptr;
   bool states_need_feed = false;  ///< or only the outputs do
-  /// The same along one row, for scans whose steps are cheap; null for others.
+  /// The same along rows, for scans whose steps are cheap; null for others.
   void (*row)(RowRun& run) = nullptr;
+  std::int64_t row_batch = 0;  ///< elements that registers take at a time along rows
   ScanVariant variant{};
 };
 

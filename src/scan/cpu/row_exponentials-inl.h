@@ -33,6 +33,24 @@ template <class Scan, class One, class In, class Out>
 class RowExponentials {
  public:
   static void run(RowRun& run) {
+    RowRun row = run;
+    for (std::int64_t done = 0; done < run.rows; done += row.rows) {
+      const std::int64_t rows = std::min(run.rows - done, kRowTile / run.n);
+      row.rows = rows > 1 && follow_each_other<0>(run) ? rows : 1;
+      if (row.rows > 1) {
+        run_rows(row);
+      } else {
+        run_row(row);
+      }
+      for (int k = 0; k < kInputs; ++k) {
+        if (row.input[k] != nullptr) row.input[k] += row.rows * run.input_row[k];
+      }
+      if (row.output[0] != nullptr) row.output[0] += row.rows * run.output_row[0];
+    }
+  }
+
+ private:
+  static PLANCK_MATH void run_row(const RowRun& run) {
     Fold fold;
     OneState state;
     if (run.prefix != nullptr) {
@@ -66,7 +84,6 @@ class RowExponentials {
     }
   }
 
- private:
   using V = Vec<double>;
   using C = typename Scan::Compute;
   using F = Vec<C>;
@@ -88,6 +105,51 @@ class RowExponentials {
     } else {
       return run_forward(segment);
     }
+  }
+
+  // ---- several short rows: all steps but the sums take them as one ----
+
+  /// Whether a row begins where the one before it ends.
+  template <int k>
+  static PLANCK_MATH bool follow_each_other(const RowRun& run) {
+    const auto follows = [&](std::int64_t row, bool back, std::size_t bytes) {
+      return row == (back ? -run.n : run.n) * static_cast<std::int64_t>(bytes);
+    };
+    if constexpr (k < kInputs) {
+      return follows(run.input_row[k], run.input_back[k], sizeof(std::tuple_element_t<k, In>)) &&
+             follow_each_other<k + 1>(run);
+    }
+    return run.output[0] == nullptr || follows(run.output_row[0], run.output_back[0], sizeof(Stored));
+  }
+
+  static PLANCK_MATH void run_rows(const RowRun& run) {
+    RowRun tile = run;
+    tile.n = run.rows * run.n;
+    tile.in_lanes = false;
+    // Results pass through the tile where a row's first has to be put among them before they are streamed.
+    alignas(64) Stored results[kRowTile];
+    const bool staged = run.streamed && !kGradient;
+    if (staged) {
+      tile.output[0] = reinterpret_cast<std::byte*>(results + (run.output_back[0] ? tile.n - 1 : 0));
+      tile.streamed = false;
+    }
+    T first[kRowTile];
+    for (std::int64_t r = 0; r < run.rows && !kGradient; ++r) {
+      std::memcpy(first + r, run.input[0] + r * run.input_row[0], sizeof(T));
+    }
+    if (!run_plain(tile)) {
+      RowRun slow = run;
+      slow.in_lanes = slow.streamed = false;
+      slow.output[0] = tile.output[0];
+      RowScan<Scan, One, In, Out>::run(slow);
+    }
+    if (kGradient || !run.writes) return;
+    RowRun row = tile;
+    for (std::int64_t r = 0; r < run.rows; ++r, row.output[0] += run.output_row[0]) put_first(row, first[r]);
+    if (!staged) return;
+    const std::int64_t bytes = tile.n * static_cast<std::int64_t>(sizeof(Stored));
+    std::byte* const to = run.output[0] - (run.output_back[0] ? bytes - static_cast<std::int64_t>(sizeof(Stored)) : 0);
+    stream_lines(reinterpret_cast<const std::byte*>(results), to, bytes);
   }
 
   /// The value at the axis' first element is the element.

@@ -1,4 +1,6 @@
-// A scan along one row in this target's lanes: each lane is a block of eight. Re-included once per target.
+// A scan along rows in this target's lanes: each lane is a block of 64. Within a lane the two lowest levels of the
+// canonical order are plain vertical combinations; what is above them is found from the blocks' totals, one after the
+// other, and then combined with all that the lanes hold. Re-included once per target.
 #if defined(PLANCK_SCAN_ROW_KERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_SCAN_ROW_KERNEL_INL_H_
 #undef PLANCK_SCAN_ROW_KERNEL_INL_H_
@@ -8,12 +10,14 @@
 
 #include <hwy/highway.h>
 
-#include <cstring>
+#include <algorithm>
 #include <tuple>
 
 #include "numerics/canonical_order.hpp"
 #include "scan/cpu/kernel.hpp"
-#include "scan/cpu/row_groups-inl.h"
+#include "scan/cpu/row_block-inl.h"
+#include "scan/cpu/row_lanes-inl.h"
+#include "scan/cpu/row_prefixes-inl.h"
 #include "scan/cpu/row_registers-inl.h"
 #include "scan/cpu/scans-inl.h"
 
@@ -22,254 +26,325 @@ namespace planck::cpu::HWY_NAMESPACE {
 
 #if PLANCK_SCAN_VECTORS
 
-/// Runs along a row. Scan in this target's lanes, One in scalar ones; In and Out are tuples of what is stored.
+/// Runs along rows. Scan in this target's lanes, One in scalar ones; In and Out are tuples of what is stored.
 template <class Scan, class One, class In, class Out>
 class RowScan {
  public:
   static void run(RowRun& run) {
-    Fold fold;
-    Progress now = begin(run, fold);
-    Places at(run);
-    Places end = at;  // of the last elements
-    // What is no whole group goes through scratch, and so does an edge at the end.
-    const bool odd_end = run.n % kGroup != 0 || (Places::kEdgeEnds && run.edge == ScanEdge::Last);
-    const std::int64_t odd = odd_end ? (run.n - 1) % kGroup + 1 : 0;
+    Lanes lanes(run);
+    typename Prefixes::Fold fold;
+    Prefixes prefixes(run, fold);
+    double lag = run.lag;
     Tile tile;
-    std::memset(tile.totals, 0, sizeof tile.totals);
-    alignas(64) typename Places::Scratch scratch[kInputs + kOutputs];
-    for (std::int64_t t = 0; t < run.n; t += kTile) {
-      const bool ends = run.n - t <= kTile;
-      const auto groups = static_cast<int>(ends ? (run.n - t + kGroup - 1) / kGroup : kBlock);
-      const int whole = ends && odd > 0 ? groups - 1 : groups;
-      Places to = at;
-      for (int g = 0; g < groups; ++g) {
-        if (g == whole) {
-          end = at;
-          at = end.inputs_in(scratch, run, odd);
-        }
-        scan_group(run, at, t == 0 && g == 0, now, g, tile);
-        at.advance();
-        if constexpr (Places::kAhead) at.fetch_ahead();
+    while (lanes.next()) {
+      if (lanes.count() == 1) {
+        scan_one(run, lanes, prefixes, lag);
+        continue;
       }
-      join_blocks(groups, fold, now, tile);
-      const bool begins = now.begins;
-      now.begins = false;
-      if (!run.writes) continue;
-      for (int g = 0; g < groups; ++g) {
-        if (g == whole) to = end.outputs_in(scratch, run, odd);
-        write_group(to, begins && g == 0, g, tile);
-        if (g == whole) end.copy_outputs(run, odd, to);
-        to.advance();
-      }
+      lanes.enter();
+      if constexpr (Traits::kLags) tile.lag = lags_of(run, lanes, lag);
+      scan_blocks(run, lanes, tile);
+      find_prefixes(lanes, prefixes, tile);
+      if (run.writes) write_blocks(run, lanes, tile);
+      lanes.leave();
     }
-    if constexpr (Traits::kLags) run.lag = RowRegisters::first(now.lag);
-    if (run.total != nullptr) {
-      const auto total = fold.open(run.n == kRowSegment ? kCarryLevel : kRowTileLevel);
-      for (int k = 0; k < Scan::kParts; ++k) run.total[k] = total.part[k];
-    }
+    if constexpr (Traits::kLags) run.lag = lag;
+    if (run.total == nullptr) return;
+    const OneState total = fold.open(run.n == kRowSegment ? kCarryLevel : kRowTileLevel);
+    for (int k = 0; k < Scan::kParts; ++k) run.total[k] = total.part[k];
   }
 
  private:
   using V = Vec<double>;
   using State = typename Scan::State;
   using OneState = typename One::State;
+  using Traits = ScanTraits<Scan, V>;
+  using Lanes = RowLanes<Scan, In, Out>;
+  using Block = RowBlock<Lanes>;
+  using Prefixes = BlockPrefixes<One>;
   static constexpr int kBlock = RowRegisters::kBlock;
   static constexpr int kLanes = RowRegisters::kLanes;
   static constexpr int kInputs = std::tuple_size_v<In>;
   static constexpr int kOutputs = std::tuple_size_v<Out>;
-  using Traits = ScanTraits<Scan, V>;
-  static constexpr int kGroup = RowRegisters::kGroup;
-  static constexpr int kTile = kBlock * kGroup;  ///< as many blocks of 64 as there are lanes
-  using Places = GroupPlaces<Scan, In, Out>;
-  using Fold = numerics::CanonicalFold<OneState, One>;
-  static constexpr int kPrefixLevel = kCarryLevel + 1;  ///< above all that a run with something before it closes
+  static constexpr int kSteps = Lanes::kSteps;
+  /// No branch for what begins a row: a state that changes nothing comes before it.
+  static constexpr bool kNeutral = requires { Scan::kNeutral; };
 
-  /// How far a run is.
-  struct Progress {
-    V lag;
-    bool begins;  ///< no prefix
-    std::int64_t position;
-    OneState prefix;  ///< the next block of 64, unless it begins
-    OneState above;   ///< the block of 512, if anything does
-    bool has_above;
-    OneState open;  ///< of the block of 512, what is behind
-    int open_blocks;
-  };
-
-  /// A tile's groups between the two times that they are gone through.
+  /// A batch between the two times that it is gone through.
   struct Tile {
-    State own[kBlock][kBlock];  ///< group by group: of each step, within its block
+    State own[kBlock][kBlock];  ///< of each step, within its block of eight
+    State before[kBlock + 1];   ///< of a lane's blocks of eight before each of them, from the second on
+    State total;
     V in[Traits::kGradient ? kBlock : 1][kBlock][kInputs];
-    V position[kBlock];                                 ///< of a group's first steps
-    V step;                                             ///< and from one to the next
-    alignas(64) double totals[Scan::kParts][kGroup];    ///< block by block
-    alignas(64) double prefixes[Scan::kParts][kGroup];  ///< the prefix before each
+    V lag;
+    State prefix;         ///< the prefix before each lane,
+    Mask<double> begins;  ///< where there is one
+    bool any_begins;
   };
-
-  static PLANCK_MATH Progress begin(const RowRun& run, Fold& fold) {
-    if (run.prefix != nullptr) {
-      OneState prefix;
-      for (int k = 0; k < Scan::kParts; ++k) prefix.part[k] = run.prefix[k];
-      fold.resume_after(numerics::block_size(kPrefixLevel));
-      fold.totals().set(kPrefixLevel, prefix);
-    }
-    Progress now;
-    now.lag = V(run.lag);
-    now.begins = run.prefix == nullptr;
-    now.position = run.position;
-    for (int k = 0; k < Scan::kParts; ++k) now.above.part[k] = now.begins ? 0 : run.prefix[k];
-    now.prefix = now.open = now.above;
-    now.has_above = !now.begins;
-    now.open_blocks = 0;
-    return now;
-  }
 
   static PLANCK_MATH State select_state(Mask<double> mask, const State& yes, const State& no) {
     State s;
     for (int k = 0; k < Scan::kParts; ++k) s.part[k] = select(mask, yes.part[k], no.part[k]);
     return s;
   }
+  /// A value for each lane.
+  template <class Value>
+  static PLANCK_MATH V each_lane(const Lanes& lanes, const Value& value) {
+    alignas(64) double values[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) values[lane] = lane < lanes.count() ? value(lane) : 0;
+    return V(hn::Load(Tag<double>(), values));
+  }
+  static PLANCK_MATH Mask<double> nonzero(V flags) { return V(0) < flags; }
 
-  /// Takes in group g: the states of its blocks, each for itself.
-  static PLANCK_MATH void scan_group(const RowRun& run, const Places& at, bool first, Progress& now, int g,
-                                     Tile& tile) {
-    V x[kInputs][kBlock];
-    at.load(x);
-    V in[kBlock][kInputs];
-    for (int s = 0; s < kBlock; ++s) {
-      for (int k = 0; k < kInputs; ++k) in[s][k] = x[k][s];
-    }
+  // ---- several blocks ----
+
+  /// What the step before each block left: in the lane before, but for the first, to which `before` belongs, and where
+  /// a row begins. Leaves there what the last block's last step does.
+  static PLANCK_MATH V lags_of(const RowRun& run, const Lanes& lanes, double& before) {
+    V x[kInputs][kSteps];
+    lanes.inputs().load(lanes.steps() - kSteps, x);
+    V in[kInputs];
+    Lanes::in_of(x, kSteps - 1, in);
+    V last(0);
+    Scan::lift(in, &last);
+    alignas(64) double left[kLanes];
+    hn::Store(last.raw, Tag<double>(), left);
+    const V lag = each_lane(lanes, [&](int lane) {
+      if (lanes[lane].begins() && run.rows > 1) return run.lag;
+      return lane == 0 ? before : left[lane - 1];
+    });
+    before = left[lanes.count() - 1];
+    return lag;
+  }
+
+  /// Takes in the batch: the states of its blocks, each for itself.
+  static PLANCK_MATH void scan_blocks(const RowRun& run, Lanes& lanes, Tile& tile) {
     V position(0);
     const V step(static_cast<double>(run.position_step));
-    if constexpr (Scan::kPositions) {
-      position = V(static_cast<double>(now.position)) + RowRegisters::numbers() * (step * V(kBlock));
-      now.position += kGroup * run.position_step;
-      tile.position[g] = position;
-      if constexpr (Traits::kGradient) tile.step = step;
+    if constexpr (Scan::kPositions && !Traits::kGradient) {
+      position = each_lane(lanes, [&](int lane) { return static_cast<double>(lanes.position(lane)); });
     }
-    V lag = now.lag;
-    if constexpr (Traits::kLags) {
-      V last = lag;
-      Scan::lift(in[kBlock - 1], &last);
-      lag = RowRegisters::move_up(last, now.lag);
-      now.lag = RowRegisters::broadcast_last(last);
-    }
-    State own[kBlock];
-    for (int s = 0; s < kBlock; ++s) {
-      State fresh;
-      if constexpr (Traits::kLags) {
-        fresh = Scan::lift(in[s], &lag);
+    V lag = tile.lag;
+    const auto from = lanes.inputs();
+    [[maybe_unused]] const Edges edges = edges_of(run, lanes);
+    const bool writes = run.writes;
+    const int steps = lanes.steps();
+    State total;
+    if constexpr (kNeutral) total.part[0] = V(Scan::kNeutral);
+    for (int first = 0; first < steps; first += kSteps) {
+      V x[kInputs][kSteps];
+      from.load(first, x);
+      for (int b = 0; b < kSteps / kBlock; ++b) {
+        const int block = first / kBlock + b;
+        State own;
+        for (int s = 0; s < kBlock; ++s) {
+          V in[kInputs];
+          Lanes::in_of(x, b * kBlock + s, in);
+          State fresh;
+          if constexpr (Traits::kLags) {
+            fresh = Scan::lift(in, &lag);
+          } else {
+            fresh = Scan::lift(in, position);
+            if constexpr (Scan::kPositions) position = position + step;
+          }
+          if constexpr (Traits::kBegins) {
+            if (s == 0 && block == 0 && edges.any) fresh = with_edges(edges, in, fresh);
+          }
+          own = s == 0 ? fresh : Scan::combine(own, fresh);
+          if (!writes) continue;
+          tile.own[block][s] = own;
+          if constexpr (Traits::kGradient) {
+            for (int k = 0; k < kInputs; ++k) {
+              if ((Scan::kGradientInputs >> k & 1) != 0) tile.in[block][s][k] = in[k];
+            }
+          }
+        }
+        total = !kNeutral && block == 0 ? own : Scan::combine(total, own);
+        tile.before[block + 1] = total;
+      }
+      if (lanes.fetches_ahead()) {
+        lanes.fetch_ahead();
       } else {
-        fresh = Scan::lift(in[s], position);
-        position = position + step;
-      }
-      if constexpr (Traits::kBegins) {
-        if (s == 0 && first && run.edge_input != nullptr) {
-          double edge[1];
-          OneLane<double>::load<std::tuple_element_t<kEdgeInput, In>>(run.edge_input, edge);
-          const V with_edge[kInputs] = {in[0][0], in[0][1], V(edge[0])};
-          fresh = select_state(RowRegisters::first_lanes(1), Scan::begin(with_edge), fresh);
-        }
-      }
-      own[s] = s == 0 ? fresh : Scan::combine(own[s == 0 ? 0 : s - 1], fresh);
-    }
-    for (int k = 0; k < Scan::kParts; ++k) {
-      hn::Store(own[kBlock - 1].part[k].raw, Tag<double>(), tile.totals[k] + g * kLanes);
-    }
-    if (!run.writes) return;
-    for (int s = 0; s < kBlock; ++s) {
-      tile.own[g][s] = own[s];
-      if constexpr (Traits::kGradient) {
-        for (int k = 0; k < kInputs; ++k) {
-          if ((Scan::kGradientInputs >> k & 1) != 0) tile.in[g][s][k] = in[s][k];
-        }
+        from.fetch(first);
       }
     }
+    tile.total = total;
+  }
+  /// What the lanes' blocks begin with, where they begin a row.
+  struct Edges {
+    bool any;
+    V value;
+    V there;
+  };
+  static PLANCK_MATH Edges edges_of(const RowRun& run, const Lanes& lanes) {
+    Edges edges;
+    edges.any = Traits::kBegins && run.edge_input != nullptr;
+    if (edges.any) set_edges(lanes, edges);
+    return edges;
+  }
+  static HWY_NOINLINE void set_edges(const Lanes& lanes, Edges& edges) {
+    edges.value = each_lane(lanes, [&](int lane) {
+      double value[1] = {0};
+      if (lanes.has_edge(lane, ScanEdge::First)) {
+        OneLane<double>::load<std::tuple_element_t<kInputs - 1, In>>(lanes.edge_input(lane), value);
+      }
+      return value[0];
+    });
+    edges.there = each_lane(lanes, [&](int lane) { return lanes.has_edge(lane, ScanEdge::First) ? 1.0 : 0.0; });
+  }
+  static PLANCK_MATH State with_edges(const Edges& edges, const V* in, const State& fresh) {
+    static_assert(kInputs == kEdgeInput + 1);
+    const V with_edge[kInputs] = {in[0], in[1], edges.value};
+    return select_state(nonzero(edges.there), Scan::begin(with_edge), fresh);
   }
 
-  /// From the totals of all blocks to the prefix before each. A lane is a block of 64 now.
-  static PLANCK_MATH void join_blocks(int groups, Fold& fold, Progress& now, Tile& tile) {
-    State x[kBlock];
-    for (int k = 0; k < Scan::kParts; ++k) {
-      V part[kBlock];
-      RowRegisters::load<double>(reinterpret_cast<const std::byte*>(tile.totals[k]), false, part);
-      for (int s = 0; s < kBlock; ++s) x[s].part[k] = part[s];
-    }
-    for (int s = 1; s < kBlock; ++s) x[s] = Scan::combine(x[s - 1], x[s]);
-    alignas(64) double wide[Scan::kParts][kLanes];
-    for (int k = 0; k < Scan::kParts; ++k) hn::Store(x[kBlock - 1].part[k].raw, Tag<double>(), wide[k]);
-    // One block of 64 after the other: the prefix before it takes the place of its total.
-    const int whole = groups / (kBlock / kLanes);
-    for (int b = 0; b < kLanes; ++b) {
+  /// From the totals of the lanes' blocks to the prefix before each.
+  static PLANCK_MATH void find_prefixes(const Lanes& lanes, Prefixes& prefixes, Tile& tile) {
+    if (lanes.begins(0)) prefixes.restart();
+    if (lanes.inside()) return find_prefixes<true>(lanes, prefixes, tile);
+    find_prefixes<false>(lanes, prefixes, tile);
+  }
+  template <bool inside>
+  static PLANCK_MATH void find_prefixes(const Lanes& lanes, Prefixes& prefixes, Tile& tile) {
+    alignas(64) double totals[Scan::kParts][kLanes];
+    for (int k = 0; k < Scan::kParts; ++k) hn::Store(tile.total.part[k].raw, Tag<double>(), totals[k]);
+    double before[Scan::kParts][kLanes];
+    double begins[kLanes] = {};
+    tile.any_begins = false;
+    Prefixes now = prefixes;
+#pragma GCC unroll 8
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const bool there = inside || lane < lanes.count();
+      if (!inside && there && lane > 0 && lanes.begins(lane)) now.restart();
+      if constexpr (!kNeutral) {
+        begins[lane] = now.any() ? 0 : 1;
+        tile.any_begins = tile.any_begins || !now.any();
+      }
       OneState total;
-      for (int k = 0; k < Scan::kParts; ++k) total.part[k] = wide[k][b];
-      for (int k = 0; k < Scan::kParts; ++k) wide[k][b] = now.prefix.part[k];
-      if (b >= whole) break;
-      now.open = b == 0 && now.open_blocks == 0 ? total : One::combine(now.open, total);
-      now.prefix = now.has_above ? One::combine(now.above, now.open) : now.open;
-      ++now.open_blocks;
-    }
-    if (now.open_blocks == kBlock) {
-      fold.push_block(3, now.open);
-      now.above = now.prefix = fold.prefix();
-      now.has_above = true;
-      now.open_blocks = 0;
-    }
-    State above;
-    for (int k = 0; k < Scan::kParts; ++k) above.part[k] = V(hn::Load(Tag<double>(), wide[k]));
-    const Mask<double> none = RowRegisters::first_lanes(now.begins ? 1 : 0);
-    for (int k = 0; k < Scan::kParts; ++k) {
-      V part[kBlock];
-      part[0] = above.part[k];
-      for (int s = 1; s < kBlock; ++s) {
-        part[s] = select_state(none, x[s - 1], Scan::combine(above, x[s - 1])).part[k];
+      for (int k = 0; k < Scan::kParts; ++k) {
+        total.part[k] = totals[k][lane];
+        before[k][lane] = now.prefix().part[k];
       }
-      RowRegisters::store<double>(part, reinterpret_cast<std::byte*>(tile.prefixes[k]), false, false);
+      if (inside || (there && lanes[lane].n == Lanes::kLane)) now.push(total);
+    }
+    prefixes = now;
+    for (int k = 0; k < Scan::kParts; ++k) tile.prefix.part[k] = RowRegisters::of_lanes(before[k]);
+    if constexpr (!kNeutral) tile.begins = nonzero(RowRegisters::of_lanes(begins));
+  }
+
+  static PLANCK_MATH void write_blocks(const RowRun& run, Lanes& lanes, const Tile& tile) {
+    if (!kNeutral && tile.any_begins) return write_blocks<true>(run, lanes, tile);
+    write_blocks<false>(run, lanes, tile);
+  }
+  /// `begins`: before some lanes' blocks there is nothing.
+  template <bool begins>
+  static PLANCK_MATH void write_blocks(const RowRun& run, Lanes& lanes, const Tile& tile) {
+    V position(0);
+    const V step(static_cast<double>(run.position_step));
+    if constexpr (Scan::kPositions && Traits::kGradient) {
+      position = each_lane(lanes, [&](int lane) { return static_cast<double>(lanes.position(lane)); });
+    }
+    const auto to = lanes.outputs();
+    const int steps = lanes.steps();
+    for (int first = 0; first < steps; first += kSteps) {
+      V y[kOutputs][kSteps];
+      for (int b = 0; b < kSteps / kBlock; ++b) {
+        const int block = first / kBlock + b;
+        const bool some = begins && block == 0;  // without anything before their elements
+        State prefix = tile.prefix;
+        if (block > 0) {
+          prefix = Scan::combine(tile.prefix, tile.before[block]);
+          if (begins) prefix = select_state(tile.begins, tile.before[block], prefix);
+        }
+        for (int s = 0; s < kBlock; ++s) {
+          V out[kMaxScanOutputs];
+          if constexpr (Traits::kExclusive) {
+            static_assert(kNeutral);
+            out[0] = Scan::project(s == 0 ? prefix : Scan::combine(prefix, tile.own[block][s == 0 ? 0 : s - 1]));
+          } else {
+            State inclusive = Scan::combine(prefix, tile.own[block][s]);
+            if (some) inclusive = select_state(tile.begins, tile.own[block][s], inclusive);
+            if constexpr (Traits::kGradient) {
+              Scan::gradients(tile.in[block][s], true, position, inclusive, out);
+              if constexpr (Scan::kPositions) position = position + step;
+            } else {
+              out[0] = Scan::project(inclusive);
+              if constexpr (kOutputs == 2) out[1] = Scan::position(inclusive);
+            }
+          }
+          for (int k = 0; k < kOutputs; ++k) y[k][b * kBlock + s] = out[k];
+        }
+      }
+      to.store(first, y);
     }
   }
 
-  /// Writes group g. `begins`: before its first block there is nothing.
-  static PLANCK_MATH void write_group(const Places& at, bool begins, int g, const Tile& tile) {
-    State prefix;
-    for (int k = 0; k < Scan::kParts; ++k) {
-      prefix.part[k] = V(hn::Load(Tag<double>(), tile.prefixes[k] + g * kLanes));
-    }
-    V y[kOutputs][kBlock];
-    if (begins) {
-      project<true>(g, prefix, tile, y);
-    } else {
-      project<false>(g, prefix, tile, y);
-    }
-    at.store(y);
-  }
-  template <bool begins>
-  static PLANCK_MATH void project(int g, const State& prefix, const Tile& tile, V (*y)[kBlock]) {
-    const Mask<double> none = RowRegisters::first_lanes(1);
-    const State* own = tile.own[g];
-    V position(0);
-    V step(0);
-    if constexpr (Traits::kGradient && Scan::kPositions) {
-      position = tile.position[g];
-      step = tile.step;
-    }
-    for (int s = 0; s < kBlock; ++s) {
-      if constexpr (Traits::kExclusive) {
-        V value = s == 0 ? Scan::project(prefix) : Scan::project(Scan::combine(prefix, own[s == 0 ? 0 : s - 1]));
-        if (begins) value = select(none, s == 0 ? Scan::identity() : Scan::project(own[s == 0 ? 0 : s - 1]), value);
-        y[0][s] = value;
+  // ---- one block alone ----
+
+  /// In scalar lanes, which is less work than registers with one lane in use.
+  static void scan_one(const RowRun& run, Lanes& lanes, Prefixes& prefixes, double& lag) {
+    const auto lane = lanes[0];
+    if (lanes.begins(0)) prefixes.restart();
+    if (lane.begins() && run.rows > 1) lag = run.lag;
+    Block elements(lanes);
+    OneState before = Prefixes::nothing();  // the blocks of eight that are behind
+    for (int first = 0; first < lane.n; first += kBlock) {
+      const bool any = kNeutral || prefixes.any() || first > 0;
+      OneState prefix = prefixes.prefix();
+      if (kNeutral || first > 0) prefix = kNeutral || prefixes.any() ? One::combine(prefix, before) : before;
+      OneState own;
+      if (first + kBlock <= lane.n) {  // all steps are written out
+        own = scan_steps(run, lanes, elements, first, kBlock, any, prefix, lag);
       } else {
-        State inclusive = Scan::combine(prefix, own[s]);
-        if (begins) inclusive = select_state(none, own[s], inclusive);
+        own = scan_steps(run, lanes, elements, first, lane.n - first, any, prefix, lag);
+      }
+      before = !kNeutral && first == 0 ? own : One::combine(before, own);
+    }
+    if (run.writes) elements.finish();
+    if (lane.n == Lanes::kLane) prefixes.push(before);
+  }
+  /// Of n steps of a block of eight, that block's own state; before it comes `prefix`, if there is any.
+  static PLANCK_MATH OneState scan_steps(const RowRun& run, const Lanes& lanes, Block& elements, int first, int n,
+                                         bool any, const OneState& prefix, double& lag) {
+    const bool writes = run.writes;
+    OneState own{};
+    for (int s = first; s < first + n; ++s) {
+      double in[kInputs];
+      elements.load(s, in);
+      const OneState left = own;
+      own = lift_one(run, lanes, s, in, lag);
+      if (s > first) own = One::combine(left, own);
+      if (!writes) continue;
+      double out[kMaxScanOutputs];
+      if constexpr (Traits::kExclusive) {
+        out[0] = One::project(s == first ? prefix : One::combine(prefix, left));
+      } else {
+        const OneState inclusive = any ? One::combine(prefix, own) : own;
         if constexpr (Traits::kGradient) {
-          V out[kMaxScanOutputs];
-          Scan::gradients(tile.in[g][s], true, position, inclusive, out);
-          for (int k = 0; k < kOutputs; ++k) y[k][s] = out[k];
-          position = position + step;
+          One::gradients(in, true, static_cast<double>(lanes.position(0) + s * run.position_step), inclusive, out);
         } else {
-          y[0][s] = Scan::project(inclusive);
-          if constexpr (kOutputs == 2) y[1][s] = Scan::position(inclusive);
+          out[0] = One::project(inclusive);
+          if constexpr (kOutputs == 2) out[1] = One::position(inclusive);
         }
       }
+      elements.store(s, out);
+    }
+    return own;
+  }
+  static PLANCK_MATH OneState lift_one(const RowRun& run, const Lanes& lanes, int s, const double* in,
+                                       [[maybe_unused]] double& lag) {
+    if constexpr (Traits::kLags) {
+      return One::lift(in, &lag);
+    } else {
+      if constexpr (Traits::kBegins) {
+        if (s == 0 && run.edge_input != nullptr && lanes.has_edge(0, ScanEdge::First)) {
+          double edge[1];
+          OneLane<double>::load<std::tuple_element_t<kEdgeInput, In>>(lanes.edge_input(0), edge);
+          const double with_edge[kInputs] = {in[0], in[1], edge[0]};
+          return One::begin(with_edge);
+        }
+      }
+      return One::lift(in, static_cast<double>(lanes.position(0) + s * run.position_step));
     }
   }
 };

@@ -101,7 +101,8 @@ class RowElements {
   bool back_;
 };
 
-/// What rows of LogCumsumExp and of its gradient share: a segment's plain sums. One is the scan in scalar lanes.
+/// What rows of LogCumsumExp and of its gradient share: the plain sums of a segment, or of several rows with as many
+/// elements altogether. One is the scan in scalar lanes.
 template <class One, class C, bool gradient>
 class PlainRow {
  public:
@@ -119,7 +120,9 @@ class PlainRow {
     RowRun sums{};
     sums.input[0] = reinterpret_cast<const std::byte*>(terms);
     sums.output[0] = reinterpret_cast<std::byte*>(terms);
-    sums.n = segment.n;
+    sums.rows = segment.rows;
+    sums.n = segment.n / segment.rows;
+    sums.input_row[0] = sums.output_row[0] = sums.n * static_cast<std::int64_t>(sizeof(Sum));
     sums.prefix = prefix;
     double total = 0;
     sums.total = segment.total == nullptr ? nullptr : &total;

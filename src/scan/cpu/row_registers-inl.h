@@ -1,4 +1,6 @@
-// Elements of a row, transposed in registers: one block of eight in each lane. Re-included once per target.
+// Blocks of 64 elements side by side, one in each lane of a register: the transpose on the way in and out, a few steps
+// of all blocks at a time. Elements of 16 and 32 bits are transposed before they are widened, within quarters of a
+// register alone. Re-included once per target.
 #if defined(PLANCK_SCAN_ROW_REGISTERS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_SCAN_ROW_REGISTERS_INL_H_
 #undef PLANCK_SCAN_ROW_REGISTERS_INL_H_
@@ -19,192 +21,329 @@ namespace planck::cpu::HWY_NAMESPACE {
 
 #if PLANCK_SCAN_VECTORS
 
-/// Blocks side by side, one in each lane: their elements come in as rows of eight and are transposed.
 struct RowRegisters {
   using V = Vec<double>;
   static constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag<double>()));
   static constexpr int kBlock = numerics::kRadix;
-  static constexpr int kGroup = kBlock * kLanes;  ///< elements of all of them
+  static constexpr int kLaneElements = static_cast<int>(kRowLane);
   static_assert(kLanes == 2 || kLanes == 4 || kLanes == 8);
 
-  /// x[s] = element s of every block. `from` is the first; with `back` the others lie before it.
+  /// Steps that an element kind is loaded and stored in: 16-bit elements travel as pairs.
   template <class T>
-  static PLANCK_MATH void load(const std::byte* from, bool back, V* x) {
-    if (back) return load_transposed<T, true>(from - (kGroup - 1) * static_cast<std::int64_t>(sizeof(T)), x);
-    load_transposed<T, false>(from, x);
+  static constexpr int kSteps = sizeof(T) == 2 ? 2 * kBlock : kBlock;
+
+  /// x[s] = element s of every lane, for as many steps as `steps`. `from` has each lane's first element; with `back`
+  /// the others lie before it.
+  template <class T, int steps>
+  static PLANCK_MATH void load(const std::byte* const* from, std::int64_t first, bool back, V* x) {
+    for (int s = 0; s < steps; s += kSteps<T>) {
+      const Places<T> places{from, first + s, back};
+      if (back) {
+        load_steps<T, true>(places, x + s);
+      } else {
+        load_steps<T, false>(places, x + s);
+      }
+    }
   }
-  template <class T>
-  static PLANCK_MATH void store(const V* x, std::byte* to, bool back, bool streamed) {
-    if (back) return store_transposed<T, true>(x, to - (kGroup - 1) * static_cast<std::int64_t>(sizeof(T)), streamed);
-    store_transposed<T, false>(x, to, streamed);
+  template <class T, int steps>
+  static PLANCK_MATH void store(const V* x, std::byte* const* to, std::int64_t first, bool back) {
+    for (int s = 0; s < steps; s += kSteps<T>) {
+      const Places<T> places{to, first + s, back};
+      if (back) {
+        store_steps<T, true>(x + s, places);
+      } else {
+        store_steps<T, false>(x + s, places);
+      }
+    }
   }
 
-  /// A group as lanes have it, not transposed; and one that was stored so, as a run the other way has it.
-  static PLANCK_MATH void store_lanes(const V* x, std::byte* to) {
-    for (int s = 0; s < kBlock; ++s) hn::StoreU(x[s].raw, Tag<double>(), reinterpret_cast<double*>(to) + s * kLanes);
+  /// Steps as lanes have them, not transposed; and those that were stored so by a run the other way: `first` is then
+  /// counted from the end, and so are the lanes.
+  template <int steps>
+  static PLANCK_MATH void store_lanes(const V* x, std::int64_t first, double* to) {
+    for (int s = 0; s < steps; ++s) hn::StoreU(x[s].raw, Tag<double>(), to + (first + s) * kLanes);
   }
-  static PLANCK_MATH void load_lanes_back(const std::byte* from, V* x) {
+  template <int steps>
+  static PLANCK_MATH void load_lanes_back(const double* lowest, std::int64_t first, V* x) {
     const Tag<double> d;
-    const double* const lowest = reinterpret_cast<const double*>(from) - (kGroup - 1);
-    for (int s = 0; s < kBlock; ++s) x[s] = V(hn::Reverse(d, hn::LoadU(d, lowest + (kBlock - 1 - s) * kLanes)));
+    for (int s = 0; s < steps; ++s) {
+      x[s] = V(hn::Reverse(d, hn::LoadU(d, lowest + (kLaneElements - 1 - first - s) * kLanes)));
+    }
   }
 
-  static PLANCK_MATH V broadcast_last(V v) {
-    const Tag<double> d;
-    alignas(64) std::int64_t last[kLanes];
-    for (int b = 0; b < kLanes; ++b) last[b] = kLanes - 1;
-    return V(hn::TableLookupLanes(v.raw, hn::SetTableIndices(d, last)));
-  }
-  /// Every lane gets its neighbour's value, the first one `prefix`.
-  static PLANCK_MATH V move_up(V v, V prefix) {
-    const Tag<double> d;
-    alignas(64) std::int64_t neighbours[kLanes];
-    for (int b = 0; b < kLanes; ++b) neighbours[b] = (b + kLanes - 1) % kLanes;
-    const V moved(hn::TableLookupLanes(v.raw, hn::SetTableIndices(d, neighbours)));
-    return select(first_lanes(1), prefix, moved);
-  }
-  static PLANCK_MATH Mask<double> first_lanes(int n) {
-    return {hn::FirstN(Tag<double>(), static_cast<std::size_t>(n))};
-  }
+  /// From scalars that are still in registers: a load of what was just stored piece by piece would wait for it.
+  static PLANCK_MATH V of_lanes(const double* x) { return V(of_lanes(Tag<double>(), x)); }
   static PLANCK_MATH double first(V v) { return hn::GetLane(v.raw); }
-  static PLANCK_MATH V numbers() { return V(hn::Iota(Tag<double>(), 0.0)); }
 
  private:
-  static constexpr int kRegisters = kBlock;                  ///< of a group
-  static constexpr int kRowRegisters = kRegisters / kLanes;  ///< of a block, as it lies in memory
+  template <class D>
+  static PLANCK_MATH hn::Vec<D> of_lanes(D d, const double* x) {
+    constexpr int kCount = static_cast<int>(hn::MaxLanes(D()));
+    if constexpr (kCount == 2) {
+      return hn::InterleaveLower(d, hn::Set(d, x[0]), hn::Set(d, x[1]));
+    } else {
+      const hn::Half<D> half;
+      return hn::Combine(d, of_lanes(half, x + kCount / 2), of_lanes(half, x));
+    }
+  }
 
-  /// With AVX2 a row of f32 fills a register: transposed before it is widened, half as much has to move, and nothing
-  /// from one half of a register to the other.
+  /// Where steps of all lanes are: a step's element of lane b lies at at(b).
   template <class T>
-  static constexpr bool kNarrow = kLanes == 4 && sizeof(T) <= 4;
-  using Row32 = hn::Vec<Tag<float>>;
+  struct Places {
+    const std::byte* const* lanes;
+    std::int64_t first;
+    bool back;
+    template <class U = const T>
+    PLANCK_MATH U* at(int b) const {
+      constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
+      const std::int64_t low = back ? -(first + kSteps<T> - 1) : first;
+      return reinterpret_cast<U*>(const_cast<std::byte*>(lanes[b]) + low * kBytes);
+    }
+  };
+
+  using Bits = Vec<std::uint32_t>;
+  using Bits16 = hn::Vec<Tag<std::uint16_t>>;
+  /// Elements of 32 bits, or pairs of 16, fill registers before they are widened; two lanes would leave half of one
+  /// empty.
+  template <class T>
+  static constexpr bool kNarrow = kLanes >= 4 && sizeof(T) <= 4;
+  static constexpr int kRows = 4;  ///< registers that are transposed together; each has a piece of kLanes / 4 lanes
 
   template <class T, bool back>
-  static PLANCK_MATH void load_transposed(const std::byte* from, V* x) {
-    if constexpr (kNarrow<T>) {
-      load_narrow<T, back>(reinterpret_cast<const T*>(from), x);
-    } else {
+  static PLANCK_MATH void load_steps(const Places<T>& from, V* x) {
+    if constexpr (!kNarrow<T>) {
       load_wide<T, back>(from, x);
+    } else {
+      Bits rows[kRows];
+      for (int r = 0; r < kRows; ++r) rows[r] = load_row(from, r);
+      transpose_in_quarters(rows);
+      for (int r = 0; r < kRows; ++r) {
+        if constexpr (sizeof(T) == 4) {
+          V pair[2];
+          widen<T>(rows[r].raw, pair);
+          for (int h = 0; h < 2; ++h) x[step<T, back>(r + kRows * h)] = pair[h];
+        } else {
+          V four[4];
+          widen_pairs(T(), rows[r], four);
+          for (int h = 0; h < 2; ++h) {
+            for (int odd = 0; odd < 2; ++odd) x[step<T, back>(2 * (r + kRows * h) + odd)] = four[2 * h + odd];
+          }
+        }
+      }
     }
   }
   template <class T, bool back>
-  static PLANCK_MATH void store_transposed(const V* x, std::byte* to, bool streamed) {
-    if constexpr (kNarrow<T>) {
-      Row32 rows[kLanes];
-      narrow<T, back>(x, rows);
-      if (streamed) return store_narrow<T, true>(rows, reinterpret_cast<T*>(to));
-      store_narrow<T, false>(rows, reinterpret_cast<T*>(to));
+  static PLANCK_MATH void store_steps(const V* x, const Places<T>& to) {
+    if constexpr (!kNarrow<T>) {
+      store_wide<T, back>(x, to);
     } else {
-      store_wide<T, back>(x, to, streamed);
+      Bits rows[kRows];
+      for (int r = 0; r < kRows; ++r) {
+        if constexpr (sizeof(T) == 4) {
+          rows[r] = narrow<T>(x[step<T, back>(r)], x[step<T, back>(r + kRows)]);
+        } else {
+          V four[4];
+          for (int h = 0; h < 2; ++h) {
+            for (int odd = 0; odd < 2; ++odd) four[2 * h + odd] = x[step<T, back>(2 * (r + kRows * h) + odd)];
+          }
+          rows[r] = narrow_pairs(T(), four);
+        }
+      }
+      transpose_in_quarters(rows);
+      for (int r = 0; r < kRows; ++r) store_row(rows[r], to, r);
     }
+  }
+  template <class T, bool back>
+  static constexpr int step(int s) {
+    return back ? kSteps<T> - 1 - s : s;
   }
 
-  template <class T, bool back>
-  static PLANCK_MATH void load_narrow(const T* from, V* x) {
-    const Tag<float> d;
-    Row32 rows[kLanes];
-    for (int b = 0; b < kLanes; ++b) {
-      const T* row = from + (back ? kLanes - 1 - b : b) * kBlock;
-      if constexpr (std::is_same_v<T, std::int32_t>) {
-        rows[b] = hn::BitCast(d, hn::LoadU(Tag<std::int32_t>(), row));
-      } else {
-        rows[b] = HWY_NAMESPACE::load<float>(row).raw;
-      }
-    }
-    transpose_in_halves(rows);
-    const hn::Half<Tag<float>> half;
-    for (int s = 0; s < kLanes; ++s) {
-      x[back ? kBlock - 1 - s : s] = widen<T>(hn::LowerHalf(half, rows[s]));
-      x[back ? kLanes - 1 - s : kLanes + s] = widen<T>(hn::UpperHalf(half, rows[s]));
-    }
-  }
-  template <class T, bool back>
-  static PLANCK_MATH void narrow(const V* x, Row32* rows) {
-    for (int s = 0; s < kLanes; ++s) {
-      const auto low = narrow_half<T>(x[back ? kBlock - 1 - s : s]);
-      const auto high = narrow_half<T>(x[back ? kLanes - 1 - s : kLanes + s]);
-      rows[s] = hn::Combine(Tag<float>(), high, low);
-    }
-    transpose_in_halves(rows);
-    for (int b = 0; back && b < kLanes / 2; ++b) std::swap(rows[b], rows[kLanes - 1 - b]);
-  }
-  template <class T, bool streamed>
-  static PLANCK_MATH void store_narrow(const Row32* rows, T* to) {
-    for (int b = 0; b < kLanes; b += sizeof(T) < 4 ? 2 : 1) {
-      T* const at = to + b * kBlock;
-      if constexpr (std::is_same_v<T, std::int32_t>) {
-        const Tag<std::int32_t> d;
-        store_full<streamed>(Vec<std::int32_t>(hn::BitCast(d, rows[b])), at);
-      } else if constexpr (sizeof(T) == 4) {
-        store_full<streamed>(Vec<float>(rows[b]), at);
-      } else {
-        store_two<streamed>(Vec<float>(rows[b]), Vec<float>(rows[b + 1]), at);
-      }
-    }
-  }
-  template <class T, class Half>
-  static PLANCK_MATH V widen(Half half) {
-    if constexpr (std::is_same_v<T, std::int32_t>) {
-      return V(hn::PromoteTo(Tag<double>(), hn::BitCast(Narrow<std::int32_t, double>(), half)));
+  // ---- rows of 32-bit words: a step's word of the first four lanes comes in one quarter, of the next four beside it
+  // ----
+
+  template <class T>
+  static PLANCK_MATH Bits load_row(const Places<T>& from, int r) {
+    const Tag<std::uint32_t> d;
+    if constexpr (kLanes == 4) {
+      return Bits(hn::LoadU(d, from.template at<const std::uint32_t>(r)));
     } else {
-      return V(hn::PromoteTo(Tag<double>(), half));
+      const hn::Half<Tag<std::uint32_t>> half;
+      const auto low = hn::LoadU(half, from.template at<const std::uint32_t>(r));
+      const auto high = hn::LoadU(half, from.template at<const std::uint32_t>(r + kRows));
+      return swap_middle_quarters(hn::Combine(d, high, low));
     }
   }
   template <class T>
-  static PLANCK_MATH auto narrow_half(V x) {
-    const Narrow<float, double> half;
-    if constexpr (std::is_same_v<T, std::int32_t>) {
-      return hn::BitCast(half, hn::DemoteTo(Narrow<std::int32_t, double>(), x.raw));
+  static PLANCK_MATH void store_row(Bits row, const Places<T>& to, int r) {
+    const Tag<std::uint32_t> d;
+    if constexpr (kLanes == 4) {
+      hn::StoreU(row.raw, d, to.template at<std::uint32_t>(r));
     } else {
-      return hn::DemoteTo(half, x.raw);
+      const hn::Half<Tag<std::uint32_t>> half;
+      const auto both = swap_middle_quarters(row.raw).raw;
+      hn::StoreU(hn::LowerHalf(half, both), half, to.template at<std::uint32_t>(r));
+      hn::StoreU(hn::UpperHalf(half, both), half, to.template at<std::uint32_t>(r + kRows));
     }
   }
-  /// Four registers of 32-bit lanes: rows to columns, in both halves alike.
-  static PLANCK_MATH void transpose_in_halves(Row32* rows) {
-    const Tag<float> d;
-    const Tag<double> pairs;
-    const auto low = hn::BitCast(pairs, hn::InterleaveLower(d, rows[0], rows[1]));
-    const auto high = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[0], rows[1]));
-    const auto next_low = hn::BitCast(pairs, hn::InterleaveLower(d, rows[2], rows[3]));
-    const auto next_high = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[2], rows[3]));
-    rows[0] = hn::BitCast(d, hn::InterleaveLower(pairs, low, next_low));
-    rows[1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low, next_low));
-    rows[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high, next_high));
-    rows[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high, next_high));
+  template <class Raw>
+  static PLANCK_MATH Bits swap_middle_quarters(Raw words) {
+    const Tag<std::uint64_t> d;
+    alignas(64) static constexpr std::int64_t kOrder[8] = {0, 1, 4, 5, 2, 3, 6, 7};
+    const auto moved = hn::TableLookupLanes(hn::BitCast(d, words), hn::SetTableIndices(d, kOrder));
+    return Bits(hn::BitCast(Tag<std::uint32_t>(), moved));
+  }
+  /// Four registers: rows to columns, in all quarters alike.
+  static PLANCK_MATH void transpose_in_quarters(Bits* rows) {
+    const Tag<std::uint32_t> d;
+    const Tag<std::uint64_t> pairs;
+    const auto low = hn::BitCast(pairs, hn::InterleaveLower(d, rows[0].raw, rows[1].raw));
+    const auto high = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[0].raw, rows[1].raw));
+    const auto next_low = hn::BitCast(pairs, hn::InterleaveLower(d, rows[2].raw, rows[3].raw));
+    const auto next_high = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[2].raw, rows[3].raw));
+    rows[0] = Bits(hn::BitCast(d, hn::InterleaveLower(pairs, low, next_low)));
+    rows[1] = Bits(hn::BitCast(d, hn::InterleaveUpper(pairs, low, next_low)));
+    rows[2] = Bits(hn::BitCast(d, hn::InterleaveLower(pairs, high, next_high)));
+    rows[3] = Bits(hn::BitCast(d, hn::InterleaveUpper(pairs, high, next_high)));
   }
 
+  // ---- from words to f64 and back ----
+
+  template <class T, class Raw>
+  static PLANCK_MATH void widen(Raw words, V* halves) {
+    using W = std::conditional_t<std::is_same_v<T, std::int32_t>, std::int32_t, float>;
+    const auto row = hn::BitCast(Tag<W>(), words);
+    const hn::Half<Tag<W>> half;
+    halves[0] = V(hn::PromoteTo(Tag<double>(), hn::LowerHalf(half, row)));
+    halves[1] = V(hn::PromoteTo(Tag<double>(), hn::UpperHalf(half, row)));
+  }
+  template <class T>
+  static PLANCK_MATH Bits narrow(V low, V high) {
+    using W = std::conditional_t<std::is_same_v<T, std::int32_t>, std::int32_t, float>;
+    const hn::Half<Tag<W>> half;
+    const auto row = hn::Combine(Tag<W>(), hn::DemoteTo(half, high.raw), hn::DemoteTo(half, low.raw));
+    return Bits(hn::BitCast(Tag<std::uint32_t>(), row));
+  }
+
+  /// four[2 h + odd]: of half h of the pairs, the even or the odd elements.
+  static PLANCK_MATH void widen_pairs(bf16, Bits pairs, V* four) {
+    V even[2];
+    V odd[2];
+    widen<float>(shift_left<16>(pairs).raw, even);
+    widen<float>((pairs & Bits(0xFFFF0000U)).raw, odd);
+    for (int h = 0; h < 2; ++h) {
+      four[2 * h] = even[h];
+      four[2 * h + 1] = odd[h];
+    }
+  }
+  static PLANCK_MATH Bits narrow_pairs(bf16, const V* four) {
+    const Bits even = shift_right<16>(round_to_bf16(from_bits(narrow<float>(four[0], four[2]))));
+    const Bits odd = round_to_bf16(from_bits(narrow<float>(four[1], four[3])));
+    return even | (odd & Bits(0xFFFF0000U));
+  }
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  /// F16C widens eight neighbours: within a quarter the even elements come first, and of two quarters in a half too.
+  static PLANCK_MATH void widen_pairs(f16, Bits pairs, V* four) {
+    const hn::Half<Tag<std::uint16_t>> half;
+    const Bits16 apart = sort_pairs(hn::BitCast(Tag<std::uint16_t>(), pairs.raw), true);
+    const auto widened = [&](auto patterns, V* two) {
+      const auto singles = hn::PromoteTo(Tag<float>(), hn::BitCast(Narrow<hwy::float16_t, float>(), patterns));
+      widen<float>(hn::BitCast(Tag<std::uint32_t>(), singles), two);
+    };
+    widened(hn::LowerHalf(half, apart), four);
+    widened(hn::UpperHalf(half, apart), four + 2);
+  }
+  static PLANCK_MATH Bits narrow_pairs(f16, const V* four) {
+    const auto patterns = [&](const V* two) { return to_patterns<f16>(from_bits(narrow<float>(two[0], two[1]))); };
+    const Bits16 apart = hn::Combine(Tag<std::uint16_t>(), patterns(four + 2), patterns(four));
+    return Bits(hn::BitCast(Tag<std::uint32_t>(), sort_pairs(apart, false)));
+  }
+  /// Pairs to even elements and odd ones, or back.
+  static PLANCK_MATH Bits16 sort_pairs(Bits16 x, bool apart) {
+    const Tag<std::uint8_t> bytes;
+    const Tag<std::uint16_t> d;
+    alignas(16) static constexpr std::uint8_t kApart[16] = {0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15};
+    alignas(16) static constexpr std::uint8_t kTogether[16] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
+    const auto within = [&](Bits16 v, const std::uint8_t* order) {
+      return hn::BitCast(d, hn::TableLookupBytes(hn::BitCast(bytes, v), hn::LoadDup128(bytes, order)));
+    };
+    if constexpr (kLanes == 4) {
+      return within(x, apart ? kApart : kTogether);
+    } else {
+      // Of two quarters in a half: their even parts, then their odd ones.
+      const auto across = [&](Bits16 v) {
+        const Tag<std::uint64_t> words;
+        alignas(64) static constexpr std::int64_t kOrder[8] = {0, 2, 1, 3, 4, 6, 5, 7};
+        return hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(words, v), hn::SetTableIndices(words, kOrder)));
+      };
+      return apart ? across(within(x, kApart)) : within(across(x), kTogether);
+    }
+  }
+#else
+  static PLANCK_MATH void widen_pairs(f16, Bits pairs, V* four) {
+    V even[2];
+    V odd[2];
+    widen<float>(bits(widen_f16(pairs & Bits(0xFFFFU))).raw, even);
+    widen<float>(bits(widen_f16(shift_right<16>(pairs))).raw, odd);
+    for (int h = 0; h < 2; ++h) {
+      four[2 * h] = even[h];
+      four[2 * h + 1] = odd[h];
+    }
+  }
+  static PLANCK_MATH Bits narrow_pairs(f16, const V* four) {
+    const Bits even = narrow_f16(from_bits(narrow<float>(four[0], four[2])));
+    return even | shift_left<16>(narrow_f16(from_bits(narrow<float>(four[1], four[3]))));
+  }
+#endif
+
+  // ---- elements of 64 bits, and two lanes: widened first, then transposed in squares ----
+
+  static constexpr int kRowRegisters = kBlock / kLanes;  ///< of a block of eight, as it lies in memory
+
   template <class T, bool back>
-  static PLANCK_MATH void load_wide(const std::byte* from, V* x) {
-    V rows[kRegisters];
-    constexpr std::int64_t kHalf = kGroup / 2 * sizeof(T);
-    static_assert(2 * ManyLanes::kRegisters == kRegisters);
-    ManyLanes::load<T>(from, rows);
-    ManyLanes::load<T>(from + kHalf, rows + ManyLanes::kRegisters);
-    for (int c = 0; c < kRowRegisters; ++c) {
-      V tile[kLanes];
-      for (int b = 0; b < kLanes; ++b) tile[b] = rows[(back ? kLanes - 1 - b : b) * kRowRegisters + c];
-      transpose(tile);
-      for (int j = 0; j < kLanes; ++j) {
-        const int step = c * kLanes + j;
-        x[back ? kBlock - 1 - step : step] = tile[j];
+  static PLANCK_MATH void load_wide(const Places<T>& from, V* x) {
+    for (int half = 0; half < kSteps<T> / kBlock; ++half) {
+      V rows[kLanes][kRowRegisters];
+      for (int b = 0; b < kLanes; ++b) load_block(from.at(b) + half * kBlock, rows[b]);
+      for (int c = 0; c < kRowRegisters; ++c) {
+        V square[kLanes];
+        for (int b = 0; b < kLanes; ++b) square[b] = rows[b][c];
+        transpose(square);
+        for (int j = 0; j < kLanes; ++j) x[step<T, back>(half * kBlock + c * kLanes + j)] = square[j];
       }
     }
   }
   template <class T, bool back>
-  static PLANCK_MATH void store_wide(const V* x, std::byte* to, bool streamed) {
-    V rows[kRegisters];
-    constexpr std::int64_t kHalf = kGroup / 2 * sizeof(T);
-    for (int c = 0; c < kRowRegisters; ++c) {
-      V tile[kLanes];
-      for (int j = 0; j < kLanes; ++j) {
-        const int step = c * kLanes + j;
-        tile[j] = x[back ? kBlock - 1 - step : step];
+  static PLANCK_MATH void store_wide(const V* x, const Places<T>& to) {
+    for (int half = 0; half < kSteps<T> / kBlock; ++half) {
+      V rows[kLanes][kRowRegisters];
+      for (int c = 0; c < kRowRegisters; ++c) {
+        V square[kLanes];
+        for (int j = 0; j < kLanes; ++j) square[j] = x[step<T, back>(half * kBlock + c * kLanes + j)];
+        transpose(square);
+        for (int b = 0; b < kLanes; ++b) rows[b][c] = square[b];
       }
-      transpose(tile);
-      for (int b = 0; b < kLanes; ++b) rows[(back ? kLanes - 1 - b : b) * kRowRegisters + c] = tile[b];
+      for (int b = 0; b < kLanes; ++b) store_block(rows[b], to.template at<T>(b) + half * kBlock);
     }
-    ManyLanes::store<T>(rows, to, streamed);
-    ManyLanes::store<T>(rows + ManyLanes::kRegisters, to + kHalf, streamed);
+  }
+  /// Eight elements.
+  template <class T>
+  static PLANCK_MATH void load_block(const T* from, V* row) {
+    if constexpr (sizeof(T) == 8) {
+      for (int c = 0; c < kRowRegisters; ++c) row[c] = ManyLanes::load_register(from + c * kLanes);
+    } else {
+      static_assert(sizeof(T) == 8 || ManyLanes::kRegisters == kRowRegisters);
+      ManyLanes::load<T>(reinterpret_cast<const std::byte*>(from), row);
+    }
+  }
+  template <class T>
+  static PLANCK_MATH void store_block(const V* row, T* to) {
+    if constexpr (sizeof(T) == 8) {
+      for (int c = 0; c < kRowRegisters; ++c) ManyLanes::store_register(row[c], to + c * kLanes, false);
+    } else {
+      static_assert(sizeof(T) == 8 || ManyLanes::kRegisters == kRowRegisters);
+      ManyLanes::store<T>(row, reinterpret_cast<std::byte*>(to));
+    }
   }
 
   /// A square tile, rows to columns.

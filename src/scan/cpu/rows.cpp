@@ -16,8 +16,8 @@ void run_whole(const Stream& stream, const Rows& rows, std::int64_t count, std::
   const std::int64_t length = rows.length();
   if (kernel.feed == nullptr) {
     return for_each_range(stream, count, row_bytes, [&](std::int64_t begin, std::int64_t end) noexcept {
-      rows.for_each(begin, end, [&](const core::LoopPointers& row) {
-        RowRun run = rows.run_of(row, 0, length);
+      rows.for_each(begin, end, end - begin, [&](const RowStretch& stretch) {
+        RowRun run = rows.run_of(stretch);
         kernel.row(run);
       });
       if (rows.streamed()) stream_fence();
@@ -28,16 +28,17 @@ void run_whole(const Stream& stream, const Rows& rows, std::int64_t count, std::
     double stack[kStackRowValues];
     const SegmentStates prefixes{stack, kernel.feed->parts};
     alignas(64) double values[RowFeed::kValues];
-    rows.for_each(begin, end, [&](const core::LoopPointers& row) {
+    const std::int64_t most = std::max<std::int64_t>(kRowSegment / length, 1);
+    rows.for_each(begin, end, most, [&](const RowStretch& stretch) {
       if (length <= kRowSegment) {
-        // Memory is asked for about a segment before it is wanted: short rows beyond this one.
-        RowRun run = rows.segment(row, 0);
-        const std::byte* const ahead = rows.ahead(run, 0, kRowSegment - length);
-        rows.feed(run, feed.values_of(row, prefixes, 0, length, values, ahead));
-        run.ahead = rows.ahead(run, kFeedInput, kRowSegment);
+        // The feed asks for what the gradient reads beside it, and that for what the next feed will.
+        RowRun run = rows.run_of(stretch);
+        rows.feed(run, feed.values_of(stretch, run, values, rows.ahead(run, 0, 0)));
+        run.ahead = rows.ahead(run, kFeedInput, 0, run.rows);
         kernel.row(run);
         return;
       }
+      const core::LoopPointers& row = stretch.first;
       feed.find_prefixes(row, prefixes);
       OneColumnFold fold(kernel);
       double lag = kernel.lag_start;

@@ -13,9 +13,6 @@
 
 namespace planck::cpu {
 
-/// A group of elements as registers have it, of the widest ones.
-inline constexpr std::int64_t kMaxRowGroup = 64;
-
 constexpr std::int64_t row_segments(std::int64_t length) { return ceil_div(length, kRowSegment); }
 
 /// A state for each segment of a row.
@@ -40,6 +37,14 @@ struct FeedValues {
   bool in_lanes;
 };
 
+/// Rows one after the other along a dimension, or just one.
+struct RowStretch {
+  core::LoopPointers first;
+  std::int64_t rows;
+  int dim;    ///< -1 if there is none beside the axis
+  bool back;  ///< the first row comes last in memory
+};
+
 /// The rows of a loop: where they are, and what a run over one or a segment of it needs to know.
 class Rows {
  public:
@@ -53,12 +58,23 @@ class Rows {
   std::int64_t length() const { return length_; }
   bool streamed() const { return streamed_; }
 
-  /// Calls body with each row from begin to end - 1, in the order that goes on through memory where a row leaves off:
-  /// processors fetch ahead only so, and short rows the other way round took three times as long.
+  /// Calls body with the rows from begin to end - 1, at most `most` at a time, in the order that goes on through memory
+  /// where a row leaves off: processors fetch ahead only so, and short rows the other way round took three times as
+  /// long.
   template <class Body>
-  void for_each(std::int64_t begin, std::int64_t end, const Body& body) const {
+  void for_each(std::int64_t begin, std::int64_t end, std::int64_t most, const Body& body) const {
+    int dim = loop_.rank - 1;
+    while (dim > 0 && (dim == scan_.axis || loop_.extent[dim] == 1)) --dim;
+    if (dim == scan_.axis) dim = -1;
+    const std::int64_t extent = dim < 0 ? 1 : loop_.extent[dim];
     const bool back = loop_.operand[0].stride[scan_.axis] < 0;
-    for (std::int64_t i = begin; i < end; ++i) body(row(back ? begin + (end - 1 - i) : i));
+    for (std::int64_t done = begin; done < end;) {
+      const std::int64_t first = back ? begin + (end - 1 - done) : done;
+      const std::int64_t here = first % extent;
+      const std::int64_t rows = std::min({most, end - done, back ? here + 1 : extent - here});
+      body(RowStretch{row(first), rows, dim, back});
+      done += rows;
+    }
   }
 
   /// Every operand's first element of a row.
@@ -93,9 +109,8 @@ class Rows {
       if (to == nullptr) continue;
       run.output[k] = to + start * step;
       run.output_back[k] = step < 0;
-      constexpr std::uintptr_t kLine = 64;
       const auto line_end = reinterpret_cast<std::uintptr_t>(run.output[k] + (step < 0 ? op.element_bytes : 0));
-      if (k != kEdgeOutput && line_end % kLine != 0) run.streamed = false;
+      if (k != kEdgeOutput && line_end % std::uintptr_t{kLine} != 0) run.streamed = false;
     }
     run.n = n;
     run.position_step = scan_.descends ? -1 : 1;
@@ -105,6 +120,25 @@ class Rows {
       run.edge = scan_.edge;
       run.edge_input = row[kernel_.inputs + kernel_.outputs];
     }
+    return run;
+  }
+
+  /// Whole rows.
+  RowRun run_of(const RowStretch& stretch) const {
+    RowRun run = run_of(stretch.first, 0, length_);
+    run.rows = stretch.rows;
+    const auto stride = [&](int k) {
+      if (stretch.dim < 0) return std::int64_t{0};
+      const std::int64_t up = loop_.operand[k].stride[stretch.dim];
+      return stretch.back ? -up : up;
+    };
+    for (int k = 0; k < kernel_.inputs; ++k) run.input_row[k] = stride(k);
+    for (int k = 0; k < kernel_.outputs; ++k) {
+      run.output_row[k] = stride(kernel_.inputs + k);
+      const bool aligned = run.output[k] == nullptr || k == kEdgeOutput || run.output_row[k] % kLine == 0;
+      if (!aligned && run.rows > 1) run.streamed = false;
+    }
+    run.edge_row = stride(kernel_.inputs + kernel_.outputs);
     return run;
   }
 
@@ -118,14 +152,17 @@ class Rows {
   void feed(RowRun& run, const FeedValues& values) const {
     run.input[kernel_.inputs] = reinterpret_cast<const std::byte*>(values.first);
     run.input_back[kernel_.inputs] = true;
+    run.input_row[kernel_.inputs] = -run.n * kPartBytes;
     run.in_lanes = values.in_lanes;
   }
 
-  /// The lowest address of an input's elements `distance` elements further on than those of a run, wherever that is:
+  /// The lowest address of an input's elements `elements` and `rows` further on than those of a run, wherever that is:
   /// rows follow each other in memory, mostly.
-  const std::byte* ahead(const RowRun& run, int input, std::int64_t distance) const {
+  const std::byte* ahead(const RowRun& run, int input, std::int64_t elements, std::int64_t rows = 0) const {
     const std::int64_t step = loop_.operand[input].stride[scan_.axis];
-    const std::int64_t lowest = distance * step + (step < 0 ? (run.n - 1) * step : 0);
+    const std::int64_t row = run.input_row[input];
+    const std::int64_t within = step < 0 ? (run.n - 1) * step + (run.rows - 1) * row : 0;
+    const std::int64_t lowest = elements * step + rows * row + within;
     const auto from = reinterpret_cast<std::uintptr_t>(run.input[input]);
     // NOLINTNEXTLINE(performance-no-int-to-ptr): it may lie outside of the tensor, and is fetched but never read
     return reinterpret_cast<const std::byte*>(from + static_cast<std::uintptr_t>(lowest));
@@ -134,6 +171,8 @@ class Rows {
   const ScanKernel& kernel() const { return kernel_; }
 
  private:
+  static constexpr std::int64_t kLine = 64;
+
   const ScanPass& scan_;
   const ScanKernel& kernel_;
   const core::StridedLoop& loop_;
@@ -172,7 +211,7 @@ class RowFeed {
     const std::int64_t last = rows_.length() - 1 - start;
     const std::int64_t first = last - (n - 1);
     const std::int64_t from = first / kRowSegment * kRowSegment;
-    const bool in_lanes = first % kMaxRowGroup == 0 && (last + 1) % kMaxRowGroup == 0;
+    const bool in_lanes = first % kernel_.row_batch == 0 && (last + 1) % kernel_.row_batch == 0;
     for (std::int64_t t = from; t <= last; t += kRowSegment) {
       const std::int64_t q = t / kRowSegment;
       RowRun segment = run_of(row, q, std::min(kRowSegment, last + 1 - t));
@@ -186,6 +225,25 @@ class RowFeed {
     return {values + (last - from), in_lanes};
   }
   static constexpr std::int64_t kValues = 2 * kRowSegment;
+
+  /// The same for whole rows, of kRowSegment elements at most altogether. The last row comes first, so that all of it
+  /// is the gradient's way in reverse.
+  FeedValues values_of(const RowStretch& stretch, const RowRun& gradient, double* values,
+                       const std::byte* ahead) const {
+    core::LoopPointers last = stretch.first;
+    const std::int64_t row = gradient.input_row[kFeedInput];
+    last[kFeedInput] += (stretch.rows - 1) * row;
+    RowRun run = run_of(last, 0, rows_.length());
+    run.rows = stretch.rows;
+    run.input_row[0] = -row;
+    run.output[0] = reinterpret_cast<std::byte*>(values);
+    run.output_row[0] = run.n * kPartBytes;
+    run.writes = true;
+    run.in_lanes = run.n % kRowLane == 0 && run.rows * run.n % kernel_.row_batch == 0;
+    run.ahead = ahead;
+    kernel_.row(run);
+    return {values + run.rows * run.n - 1, run.in_lanes};
+  }
 
  private:
   /// n elements from the first of the feed's segment q on, for their states alone.

@@ -155,24 +155,13 @@ struct ManyLanes {
     return V(hn::Xor(x.raw, hn::BitCast(Tag<double>(), hn::Set(Tag<std::uint64_t>(), mask))));
   }
 
- private:
-  static PLANCK_MATH std::int64_t half() { return static_cast<std::int64_t>(hn::Lanes(Tag<double>())); }
-
-  static PLANCK_MATH Vec<float> narrow(V low, V high) {
-    const hn::Half<Tag<float>> d;
-    return Vec<float>(hn::Combine(Tag<float>(), hn::DemoteTo(d, high.raw), hn::DemoteTo(d, low.raw)));
-  }
+  // One register.
   static PLANCK_MATH V load_register(const double* from) { return V(hn::LoadU(Tag<double>(), from)); }
   static PLANCK_MATH V load_register(const std::int64_t* from) {
     return V(hn::ConvertTo(Tag<double>(), hn::LoadU(Tag<std::int64_t>(), from)));
   }
   static PLANCK_MATH V load_register(const std::int32_t* from) {
     return V(hn::PromoteTo(Tag<double>(), hn::LoadU(Narrow<std::int32_t, double>(), from)));
-  }
-  template <class T>
-  static PLANCK_MATH void store_whole(Vec<T> x, T* to, bool streamed) {
-    if (streamed) return store_full<true>(x, to);
-    store_full<false>(x, to);
   }
   static PLANCK_MATH void store_register(V x, double* to, bool streamed) { store_whole(x, to, streamed); }
   /// Whole numbers below 2^51.
@@ -185,6 +174,19 @@ struct ManyLanes {
   static PLANCK_MATH void store_register(V x, std::int32_t* to, bool) {
     const Narrow<std::int32_t, double> d;
     hn::StoreU(hn::DemoteTo(d, x.raw), d, to);
+  }
+
+ private:
+  static PLANCK_MATH std::int64_t half() { return static_cast<std::int64_t>(hn::Lanes(Tag<double>())); }
+
+  static PLANCK_MATH Vec<float> narrow(V low, V high) {
+    const hn::Half<Tag<float>> d;
+    return Vec<float>(hn::Combine(Tag<float>(), hn::DemoteTo(d, high.raw), hn::DemoteTo(d, low.raw)));
+  }
+  template <class T>
+  static PLANCK_MATH void store_whole(Vec<T> x, T* to, bool streamed) {
+    if (streamed) return store_full<true>(x, to);
+    store_full<false>(x, to);
   }
 };
 #endif

@@ -1,0 +1,390 @@
+// Which blocks of a run the lanes of a register have: the next 64 elements of a row each, and where a row ends those of
+// the next row. What does not fill its lane passes through scratch, and so does what is stored non-temporally.
+// Re-included once per target.
+#if defined(PLANCK_SCAN_ROW_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_SCAN_ROW_LANES_INL_H_
+#undef PLANCK_SCAN_ROW_LANES_INL_H_
+#else
+#define PLANCK_SCAN_ROW_LANES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "scan/cpu/kernel.hpp"
+#include "scan/cpu/row_operands-inl.h"
+#include "scan/cpu/scans-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace planck::cpu::HWY_NAMESPACE {
+
+#if PLANCK_SCAN_VECTORS
+
+/// Whole cache lines, non-temporally.
+PLANCK_MATH void stream_lines(const std::byte* from, std::byte* to, std::int64_t bytes) {
+  const Tag<std::uint64_t> d;
+  constexpr auto kStep = static_cast<std::int64_t>(hn::MaxLanes(Tag<std::uint64_t>()) * sizeof(std::uint64_t));
+  for (std::int64_t i = 0; i < bytes; i += kStep) {
+    const auto words = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(from + i));
+    hn::Stream(words, d, reinterpret_cast<std::uint64_t*>(to + i));
+  }
+}
+
+/// The lanes' blocks, batch by batch. In and Out are tuples of what is stored.
+template <class Scan, class In, class Out>
+class RowLanes : public RowOperands<Scan, In, Out> {
+ public:
+  using Operands = RowOperands<Scan, In, Out>;
+  using Operands::kAhead;
+  using Operands::kEdgeEnds;
+  using Operands::kFed;
+  using Operands::kFeeds;
+  using Operands::kInputs;
+  using Operands::kLane;
+  using Operands::kLanes;
+  using Operands::kOutputs;
+  using Operands::kSteps;
+  using typename Operands::Inputs;
+  using typename Operands::Outputs;
+  template <int k>
+  using InOf = typename Operands::template InOf<k>;
+  template <int k>
+  using OutOf = typename Operands::template OutOf<k>;
+  template <int k>
+  static constexpr bool kRead = Operands::template kRead<k>;
+  template <class T>
+  static constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
+
+  explicit RowLanes(const RowRun& run) : run_(run), ahead_(run.ahead), fed_lanes_(nullptr) {
+    for (int k = 0; k < kInputs; ++k) {
+      input_row_[k] = run.input[k];
+      input_.back[k] = run.input_back[k];
+    }
+    for (int k = 0; k < kOutputs; ++k) {
+      output_row_[k] = run.writes ? run.output[k] : nullptr;
+      output_.back[k] = run.output_back[k];
+    }
+    input_.flip = output_.flip = run.variant.flip;
+    if constexpr (kFed) {
+      if (run.in_lanes) fed_lanes_ = reinterpret_cast<const double*>(run.input[kInputs - 1]) + 1;
+    }
+    if constexpr (kFeeds) {
+      if (run.in_lanes) fed_lanes_ = reinterpret_cast<const double*>(run.output[0]);
+    }
+  }
+
+  /// Goes on to the next blocks, at most as many as there are lanes: false if none is left.
+  PLANCK_MATH bool next() {
+    if (row_ == run_.rows) return false;
+    const std::int64_t left = run_.n - element_;
+    inside_ = left > kLanes * kLane || (left == kLanes * kLane && !kEdgeEnds);
+    streamed_ = run_.streamed;
+    if (inside_) {
+      count_ = kLanes;
+      steps_ = kLane;
+      lane_[0] = {element_, row_, kLane, false};
+      through_scratch_ = edge_ends_ = false;
+      for (int lane = 0; lane < kLanes; ++lane) set_lane(lane, lane * kLane);
+      element_ += kLanes * kLane;
+      if (element_ == run_.n) next_row();
+      return true;
+    }
+    take_blocks();
+    return true;
+  }
+
+  struct Lane {
+    std::int64_t element;  ///< the first one, counted along the row
+    std::int64_t row;
+    int n;
+    bool ends;  ///< its row
+    PLANCK_MATH bool begins() const { return element == 0; }
+  };
+  PLANCK_MATH int count() const { return count_; }
+  /// All lanes have whole blocks of one row; of the lanes, only the first is then told apart.
+  PLANCK_MATH bool inside() const { return inside_; }
+  PLANCK_MATH Lane operator[](int lane) const {
+    if (!inside_) return lane_[lane];
+    return {lane_[0].element + lane * kLane, lane_[0].row, kLane, false};
+  }
+  /// Steps that the longest block takes, in whole groups.
+  PLANCK_MATH int steps() const { return steps_; }
+  /// Whether a block begins its row, and nothing comes before it.
+  PLANCK_MATH bool begins(int lane) const { return (*this)[lane].begins() && run_.prefix == nullptr; }
+  PLANCK_MATH std::int64_t position(int lane) const {
+    return run_.position + (*this)[lane].element * run_.position_step;
+  }
+  PLANCK_MATH const std::byte* edge_input(int lane) const {
+    return run_.edge_input == nullptr ? nullptr : run_.edge_input + (*this)[lane].row * run_.edge_row;
+  }
+  PLANCK_MATH bool has_edge(int lane, ScanEdge edge) const {
+    return run_.edge == edge && (edge == ScanEdge::First ? (*this)[lane].begins() : (*this)[lane].ends);
+  }
+
+  /// Before a batch of several blocks is loaded: those that do not fill their lane move to scratch, and so does what
+  /// has another operand at its end.
+  PLANCK_MATH void enter() {
+    if (through_scratch_) enter_scratch();
+    if constexpr (kEdgeEnds) {
+      if (edge_ends_) enter_edges();
+    }
+  }
+  /// And after it was stored.
+  PLANCK_MATH void leave() {
+    if constexpr (kEdgeEnds) {
+      if (edge_ends_ && run_.writes) leave_edges();
+    }
+    if (through_scratch_ && run_.writes) leave_scratch<0>();
+    if (streamed_) stream_lanes<0>();
+    if (fed_lanes_ != nullptr) fed_lanes_ += kFeeds ? kLanes * kLane : -kLanes * kLane;
+  }
+
+  PLANCK_MATH Inputs inputs() const {
+    Inputs from = input_;
+    for (int k = 0; k < kInputs; ++k) from.there[k] = input_row_[k] != nullptr;
+    from.fed = fed_lanes_;
+    return from;
+  }
+  PLANCK_MATH Outputs outputs() {
+    Outputs to = output_;
+    for (int k = 0; k < kOutputs; ++k) to.there[k] = output_row_[k] != nullptr && (k != kEdgeOutput || edge_ends_);
+    if (streamed_) stage<0>(to);
+    to.fed = const_cast<double*>(fed_lanes_);
+    return to;
+  }
+
+  /// Asks for what is wanted next and lies where the processor does not expect it: as many bytes as a group has. Into
+  /// the second-level cache: in the first, the tile has its place.
+  PLANCK_MATH bool fetches_ahead() const { return kAhead && ahead_ != nullptr; }
+  PLANCK_MATH void fetch_ahead() {
+    constexpr std::int64_t kLine = 64;
+    constexpr auto kBytes = static_cast<std::int64_t>(kSteps * kLanes * sizeof(std::tuple_element_t<0, In>));
+    for (std::int64_t i = 0; i < kBytes; i += kLine) __builtin_prefetch(ahead_ + i, 0, 2);
+    ahead_ += kBytes;
+  }
+
+ private:
+  template <class>
+  friend class RowBlock;
+
+  PLANCK_MATH void next_row() {
+    element_ = 0;
+    ++row_;
+    for (int k = 0; k < kInputs; ++k) {
+      if (input_row_[k] != nullptr) input_row_[k] += run_.input_row[k];
+    }
+    for (int k = 0; k < kOutputs; ++k) {
+      if (output_row_[k] != nullptr) output_row_[k] += run_.output_row[k];
+    }
+  }
+  HWY_NOINLINE void take_blocks() {
+    count_ = 0;
+    bool even = true;
+    edge_ends_ = false;
+    while (count_ < kLanes && row_ < run_.rows) {
+      const std::int64_t left = run_.n - element_;
+      lane_[count_] = {element_, row_, static_cast<int>(std::min<std::int64_t>(left, kLane)), left <= kLane};
+      even = even && lane_[count_].n == lane_[0].n;
+      edge_ends_ = edge_ends_ || (kEdgeEnds && has_edge(count_, ScanEdge::Last));
+      set_lane(count_++, 0);
+      element_ += kLane;
+      if (left <= kLane) next_row();
+    }
+    steps_ = lane_[0].n;
+    through_scratch_ = !even || count_ < kLanes || steps_ % kSteps != 0;
+  }
+  /// The places of a block that begins so many elements further on.
+  PLANCK_MATH void set_lane(int lane, std::int64_t further) {
+    set_inputs<0>(lane, element_ + further);
+    set_outputs<0>(lane, element_ + further);
+  }
+  template <int k>
+  PLANCK_MATH void set_inputs(int lane, std::int64_t element) {
+    if constexpr (k < kInputs) {
+      if constexpr (kRead<k>) {
+        const std::int64_t at = element * kBytes<InOf<k>>;
+        if (has_input<k>()) input_.lane[k][lane] = input_row_[k] + (input_.back[k] ? -at : at);
+      }
+      set_inputs<k + 1>(lane, element);
+    }
+  }
+  template <int k>
+  PLANCK_MATH void set_outputs(int lane, std::int64_t element) {
+    if constexpr (k < std::min(kOutputs, kEdgeOutput)) {
+      const std::int64_t at = element * kBytes<OutOf<k>>;
+      if (output_row_[k] != nullptr) output_.lane[k][lane] = output_row_[k] + (output_.back[k] ? -at : at);
+      set_outputs<k + 1>(lane, element);
+    }
+  }
+  /// A scan's first input is always there.
+  template <int k>
+  PLANCK_MATH bool has_input() const {
+    return k == 0 || input_row_[k] != nullptr;
+  }
+
+  PLANCK_MATH std::byte* edge_output(int lane) const {
+    return run_.output[kEdgeOutput] + lane_[lane].row * run_.output_row[kEdgeOutput];
+  }
+
+  // ---- non-temporal stores: line by line, which the steps of a lane are not ----
+
+  template <int k>
+  PLANCK_MATH void stage(Outputs& to) {
+    if constexpr (k < std::min(kOutputs, kEdgeOutput)) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        to.lane[k][lane] = first_in(scratch_[kInputs + k][lane], to.back[k], kBytes<OutOf<k>>);
+      }
+      stage<k + 1>(to);
+    }
+  }
+  template <int k>
+  PLANCK_MATH void stream_lanes() {
+    if constexpr (k < std::min(kOutputs, kEdgeOutput)) {
+      constexpr std::int64_t kSize = kLane * kBytes<OutOf<k>>;
+      for (int lane = 0; lane < kLanes && output_row_[k] != nullptr; ++lane) {
+        std::byte* const to = output_.lane[k][lane];
+        stream_lines(scratch_[kInputs + k][lane], output_.back[k] ? to + kBytes<OutOf<k>> - kSize : to, kSize);
+      }
+      stream_lanes<k + 1>();
+    }
+  }
+  // ---- scratch ----
+
+  using Scratch = std::byte[kLane * kPartBytes];
+  /// As elements lie in memory: going back, the first one comes last.
+  static PLANCK_MATH std::byte* first_in(Scratch& scratch, bool back, std::int64_t bytes) {
+    return back ? scratch + (kLane - 1) * bytes : scratch;
+  }
+  /// The lowest address of n elements.
+  static PLANCK_MATH std::int64_t lowest(bool back, std::int64_t n, std::int64_t bytes) {
+    return back ? -(n - 1) * bytes : 0;
+  }
+  PLANCK_MATH bool moves(int lane) const { return lane_[lane].n < steps_; }
+
+  HWY_NOINLINE void enter_scratch() {
+    for (int lane = 1; lane < count_; ++lane) steps_ = std::max(steps_, lane_[lane].n);
+    steps_ = (steps_ + kSteps - 1) / kSteps * kSteps;
+    streamed_ = false;
+    for (int lane = 0; lane < count_; ++lane) {
+      if (moves(lane)) move_inputs<0>(lane);
+    }
+    // Lanes without a block do what the first one does, to no effect.
+    for (int k = 0; k < kInputs; ++k) {
+      for (int lane = count_; lane < kLanes && input_row_[k] != nullptr; ++lane)
+        input_.lane[k][lane] = input_.lane[k][0];
+    }
+    if (run_.writes) move_outputs<0>();
+  }
+  template <int k>
+  PLANCK_MATH void move_inputs(int lane) {
+    if constexpr (k < kInputs) {
+      move_input<k>(lane);
+      move_inputs<k + 1>(lane);
+    }
+  }
+  template <int k>
+  PLANCK_MATH void move_input(int lane) {
+    if constexpr (kRead<k>) {
+      if (input_row_[k] == nullptr) return;
+      constexpr std::int64_t kSize = kBytes<InOf<k>>;
+      const bool back = run_.input_back[k];
+      std::byte* const to = first_in(scratch_[k][lane], back, kSize);
+      std::memset(scratch_[k][lane], 0, kLane * kSize);
+      const bool edge = k == kEdgeInput && kEdgeEnds && has_edge(lane, ScanEdge::Last);  // where there is no element
+      const std::int64_t n = lane_[lane].n - (edge ? 1 : 0);
+      const std::int64_t low = lowest(back, n, kSize);
+      if (n > 0) std::memcpy(to + low, input_.lane[k][lane] + low, static_cast<std::size_t>(n * kSize));
+      input_.lane[k][lane] = to;
+    }
+  }
+  template <int k>
+  PLANCK_MATH void move_outputs() {
+    if constexpr (k < std::min(kOutputs, kEdgeOutput)) {
+      for (int lane = 0; lane < kLanes && output_row_[k] != nullptr; ++lane) {
+        if (lane < count_ && !moves(lane)) continue;
+        if (lane < count_) kept_[k][lane] = output_.lane[k][lane];
+        output_.lane[k][lane] = first_in(scratch_[kInputs + k][lane], run_.output_back[k], kBytes<OutOf<k>>);
+      }
+      move_outputs<k + 1>();
+    }
+  }
+  template <int k>
+  PLANCK_MATH void leave_scratch() {
+    if constexpr (k < std::min(kOutputs, kEdgeOutput)) {
+      constexpr std::int64_t kSize = kBytes<OutOf<k>>;
+      for (int lane = 0; lane < count_ && output_row_[k] != nullptr; ++lane) {
+        if (!moves(lane)) continue;
+        const std::int64_t n = lane_[lane].n;
+        const std::int64_t low = lowest(run_.output_back[k], n, kSize);
+        std::memcpy(kept_[k][lane] + low, output_.lane[k][lane] + low, static_cast<std::size_t>(n * kSize));
+      }
+      leave_scratch<k + 1>();
+    }
+  }
+
+  // ---- the end of the axis ----
+
+  static constexpr std::int64_t kEdgeBytes = kBytes<std::tuple_element_t<kOutputs - 1, Out>>;
+
+  /// Where a lane's last element is, of those of one kind that begin at `first`.
+  template <class T, class Byte>
+  static PLANCK_MATH Byte* last_of(Byte* first, bool back, int n) {
+    return first + (back ? 1 - n : n - 1) * kBytes<T>;
+  }
+  HWY_NOINLINE void enter_edges() {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      output_.lane[kEdgeOutput][lane] =
+          first_in(scratch_[kInputs + kEdgeOutput][lane], output_.back[kEdgeOutput], kEdgeBytes);
+      if (lane >= count_ || !has_edge(lane, ScanEdge::Last) || input_row_[kEdgeInput] == nullptr) continue;
+      if (!through_scratch_ || !moves(lane)) move_input<kEdgeInput>(lane);
+      std::byte* const first = const_cast<std::byte*>(input_.lane[kEdgeInput][lane]);  // in scratch now
+      std::byte* const last = last_of<InOf<kEdgeInput>>(first, input_.back[kEdgeInput], lane_[lane].n);
+      if (const std::byte* const initial = edge_input(lane)) std::memcpy(last, initial, sizeof(InOf<kEdgeInput>));
+    }
+  }
+  HWY_NOINLINE void leave_edges() {
+    for (int lane = 0; lane < count_; ++lane) {
+      if (!has_edge(lane, ScanEdge::Last)) continue;
+      const int n = lane_[lane].n;
+      if (output_row_[0] != nullptr && edge_input(lane) == nullptr) {  // no prefix
+        std::byte* const first =
+            streamed_ ? first_in(scratch_[kInputs][lane], output_.back[0], kBytes<OutOf<0>>) : output_.lane[0][lane];
+        std::memset(last_of<OutOf<0>>(first, output_.back[0], n), 0, sizeof(OutOf<0>));
+      }
+      if (output_row_[kEdgeOutput] == nullptr) continue;
+      const std::byte* const first = output_.lane[kEdgeOutput][lane];
+      std::memcpy(edge_output(lane), last_of<OutOf<kEdgeOutput>>(first, output_.back[kEdgeOutput], n), kEdgeBytes);
+    }
+  }
+
+  const RowRun& run_;
+  const std::byte* input_row_[kInputs];
+  std::byte* output_row_[kOutputs];
+  std::int64_t row_ = 0;
+  std::int64_t element_ = 0;
+  const std::byte* ahead_;
+  const double* fed_lanes_;  ///< a feed's values as registers have them: this batch's, or the end of what they are
+
+  int count_;
+  int steps_;
+  bool streamed_;
+  bool through_scratch_;
+  bool inside_;
+  bool edge_ends_ = false;
+  Lane lane_[kLanes];
+  Inputs input_;
+  Outputs output_;
+  std::byte* kept_[kOutputs][kLanes];  ///< where outputs in scratch belong
+  alignas(64) Scratch scratch_[kInputs + kOutputs][kLanes];
+};
+
+#endif  // PLANCK_SCAN_VECTORS
+
+}  // namespace planck::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

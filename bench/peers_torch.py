@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bench.problems import WEIGHT, Problem
 from bench.recipes import recipe_of
-from bench.rows import SCANS
+from bench.rows import RAGGED, RAGGED_LENGTHS, SCANS
 
 Call = Callable[[], tuple[Tensor, ...]]
 
@@ -18,6 +18,8 @@ Call = Callable[[], tuple[Tensor, ...]]
 def eager(problem: Problem) -> Call | None:
     """What a user would call. Writes prepared outputs where PyTorch's function takes them."""
     row = problem.row
+    if row.variant == RAGGED:
+        return _ragged(problem)
     special = _scan if row.op in SCANS else _binary if row.op in ("lerp", "add_scaled") else _quantize
     found = special(problem)
     if found is not None:
@@ -163,6 +165,44 @@ def _scan(problem: Problem) -> Call | None:
     leaf = x.detach().requires_grad_()
     y = function(leaf, axis)
     return lambda: torch.autograd.grad(y, leaf, dy, retain_graph=True)
+
+
+def _ragged(problem: Problem) -> Call | None:
+    """A loop over the segments, which is what there is: a function call for each."""
+    row, given, outputs = problem.row, problem.inputs, problem.peer_outputs
+    if row.op == "linear_recurrence" or (row.direction == "backward" and row.op in ("cumprod", "logcumsumexp")):
+        return None
+    function = getattr(torch, row.op)
+
+    def cut(tensor: Tensor) -> tuple[Tensor, ...]:
+        return tensor.split(RAGGED_LENGTHS)
+
+    if row.direction == "forward":
+        pieces = list(zip(cut(given["x"]), *(cut(output) for output in outputs), strict=True))
+
+        def forward() -> tuple[Tensor, ...]:
+            for x, *y in pieces:
+                function(x, 0, out=tuple(y) if len(y) > 1 else y[0])
+            return outputs
+
+        return forward
+    dx, dy = outputs[0], cut(given["dy"])
+    if row.op == "cumsum":
+
+        def backward() -> tuple[Tensor, ...]:
+            for to, d in zip(cut(dx), dy, strict=True):
+                to.copy_(d.flip(0).cumsum(0).flip(0))
+            return outputs
+
+        return backward
+    winners = list(zip(cut(dx), dy, cut(given["x"]), cut(given["indices"]), strict=True))
+
+    def extrema_backward() -> tuple[Tensor, ...]:
+        for to, d, x, indices in winners:
+            to.copy_(torch.ops.aten.cummaxmin_backward(d, x, indices, 0))
+        return outputs
+
+    return extrema_backward
 
 
 def _recurrence(problem: Problem) -> Call | None:

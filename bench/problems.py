@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bench.goals import reads_twice
-from bench.rows import GROUP_SIZE, M16, SCANS, Row
+from bench.rows import GROUP_SIZE, M16, RAGGED, RAGGED_LENGTHS, SCANS, Row
 
 TORCH = {
     "f32": torch.float32,
@@ -232,18 +232,24 @@ def _binary(row: Row, buffers: Buffers) -> Problem:
     )
 
 
+def _ragged_options(row: Row) -> dict[str, Any]:
+    if row.variant != RAGGED:
+        return {}
+    return {"offsets": torch.tensor((0, *RAGGED_LENGTHS)).cumsum(0)}
+
+
 def _scan(row: Row, buffers: Buffers) -> Problem:
     if row.op == "linear_recurrence":
         return _recurrence(row, buffers)
     if row.direction == "backward":
         return _scan_backward(row, buffers)
     x, like_x = _scanned(row, buffers), (row.dtype, row.shape)
-    function, axis = getattr(planck, row.op), row.axis
+    function, axis, options = getattr(planck, row.op), row.axis, _ragged_options(row)
     if row.op in ("cummax", "cummin"):
         outputs = [like_x, ("s64", row.shape)]
         # PyTorch's rule for equal elements.
-        return _problem(row, buffers, {"x": x}, outputs, lambda o: function(x, axis, ties="last", out=o))
-    return _problem(row, buffers, {"x": x}, [like_x], lambda o: function(x, axis, out=o[0]))
+        return _problem(row, buffers, {"x": x}, outputs, lambda o: function(x, axis, ties="last", out=o, **options))
+    return _problem(row, buffers, {"x": x}, [like_x], lambda o: function(x, axis, out=o[0], **options))
 
 
 def _scanned(row: Row, buffers: Buffers) -> Tensor:
@@ -256,42 +262,42 @@ def _scan_backward(row: Row, buffers: Buffers) -> Problem:
     x, like_x = _scanned(row, buffers), (row.dtype, row.shape)
     dy = buffers.filled("dy", "normal", row.dtype, row.shape)
     forward, backward = getattr(planck, row.op), getattr(planck, f"{row.op}_backward")
-    axis, inputs = row.axis, {"dy": dy, "x": x}
+    axis, inputs, options = row.axis, {"dy": dy, "x": x}, _ragged_options(row)
     call: Callable[[tuple[Tensor, ...]], object]
     unread: list[str]
     if row.op == "cumsum":
-        unread, call = ["x"], lambda o: backward(dy, axis, out=o[0])
+        unread, call = ["x"], lambda o: backward(dy, axis, out=o[0], **options)
     elif row.op == "cumprod":
-        unread, call = [], lambda o: backward(dy, x, axis, out=o[0])
+        unread, call = [], lambda o: backward(dy, x, axis, out=o[0], **options)
     elif row.op == "logcumsumexp":
         y = inputs["y"] = buffers.empty("y", row.dtype, row.shape)
-        forward(x, axis, out=y)
-        unread, call = [], lambda o: backward(dy, x, y, axis, out=o[0])
+        forward(x, axis, out=y, **options)
+        unread, call = [], lambda o: backward(dy, x, y, axis, out=o[0], **options)
     else:
         indices = inputs["indices"] = buffers.empty("indices", "s64", row.shape)
-        forward(x, axis, ties="last", out=(buffers.empty("y", *like_x), indices))
+        forward(x, axis, ties="last", out=(buffers.empty("y", *like_x), indices), **options)
         if row.variant == "from x":
-            unread, call = ["indices"], lambda o: backward(dy, x, axis, ties="last", out=o[0])
+            unread, call = ["indices"], lambda o: backward(dy, x, axis, ties="last", out=o[0], **options)
         else:
-            unread, call = ["x"], lambda o: backward(dy, axis=axis, indices=indices, out=o[0])
+            unread, call = ["x"], lambda o: backward(dy, axis=axis, indices=indices, out=o[0], **options)
     return _problem(row, buffers, inputs, [like_x], call, unread)
 
 
 def _recurrence(row: Row, buffers: Buffers) -> Problem:
     axis: Any = row.axis
-    like_x = (row.dtype, row.shape)
+    like_x, options = (row.dtype, row.shape), _ragged_options(row)
     a = buffers.filled("a", "unit" if row.data == "normal" else row.data, row.dtype, row.shape)
     b = buffers.filled("x", row.data, row.dtype, row.shape)
     function, backward = planck.linear_recurrence, planck.linear_recurrence_backward
     if row.direction == "forward":
-        return _problem(row, buffers, {"a": a, "b": b}, [like_x], lambda o: function(a, b, axis, out=o[0]))
+        return _problem(row, buffers, {"a": a, "b": b}, [like_x], lambda o: function(a, b, axis, out=o[0], **options))
     h = buffers.empty("h", row.dtype, row.shape)
-    function(a, b, axis, out=h)
+    function(a, b, axis, out=h, **options)
     dh = buffers.filled("dy", "normal", row.dtype, row.shape)
     return _problem(
         row,
         buffers,
         {"dh": dh, "a": a, "h": h},
         [like_x, like_x],
-        lambda o: backward(dh, a, h, axis, out=(o[0], o[1], None)),
+        lambda o: backward(dh, a, h, axis, out=(o[0], o[1], None), **options),
     )

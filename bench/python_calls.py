@@ -45,7 +45,7 @@ def small_calls(rounds: int) -> None:
         "torch.fake_quantize_per_tensor_affine(…)": lambda: torch.fake_quantize_per_tensor_affine(
             t, scale, zero_point, -128, 127
         ),
-        "torch.ops.planck.cumsum(t, 0, False, False)": lambda: torch.ops.planck.cumsum(t, 0, False, False),
+        "torch.ops.planck.cumsum(t, None, 0, False, False)": lambda: torch.ops.planck.cumsum(t, None, 0, False, False),
     }
     print("| call, 64 float32 elements | µs |\n|---|---|")
     for name, seconds in least_seconds(calls, 2000, rounds).items():

@@ -22,6 +22,7 @@ PARTS = {
     "hostile": "16 M elements, data that might be slow",
     "64Ki": "256 × 256 elements",
     "llm": "Activations of language models",
+    "ragged": "Ragged batches",
     "scaling": "From 1 KiB to 1 GiB",
     "small": "Small arrays",
 }

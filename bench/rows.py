@@ -28,6 +28,9 @@ SCALING = tuple(256 * 4**i for i in range(11))
 LLM = tuple((tokens, hidden) for hidden in (4096, 11008, 14336) for tokens in (1, 16, 512))
 SCAN_LAYOUTS = ((SQUARE, 1), (SQUARE, 0), ((1, M16), 1), ((131072, 128), 1), ((32, 1024, 512), 1))
 HOSTILE = ("zeros", "denormal", "ascending")
+# A ragged batch: 512 segments of 1 to 8192 elements, mixed, 2 M in all.
+RAGGED = "512 segments"
+RAGGED_LENGTHS = tuple(1 + i * 115 % 512 * 8191 // 511 for i in range(512))
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,14 @@ def scan_rows(full: bool) -> Iterator[Row]:
                         yield Row("16M", op, direction, dtype, shape, axis)
             if op == "cummax" and direction == "backward":
                 yield Row("16M", op, direction, "f32", SQUARE, 1, variant="from x")
+
+
+def ragged_rows(full: bool) -> Iterator[Row]:
+    for op in SCANS:
+        for direction in directions(op):
+            for dtype in DTYPES if full else ("f32", "bf16"):
+                if full or direction == "forward" or dtype == "f32":
+                    yield Row("ragged", op, direction, dtype, (sum(RAGGED_LENGTHS),), 0, variant=RAGGED)
 
 
 def quantize_rows(full: bool) -> Iterator[Row]:
@@ -184,7 +195,8 @@ def rows(mode: str, filter_text: str = "", threads: int = 2) -> list[Row]:
         found = list(quick_rows())
     else:
         full = mode == "full"
-        found = [*scan_rows(full), *quantize_rows(full), *binary_rows(full), *llm_rows(full), *other_rows(full)]
+        found = [*scan_rows(full), *ragged_rows(full), *quantize_rows(full), *binary_rows(full)]
+        found += [*llm_rows(full), *other_rows(full)]
     # A machine with more cores measures one thread and all of them; one with a single core has no second count.
     found = [replace(row, threads=threads) if row.threads == 2 else row for row in found]
     pattern = re.compile(filter_text)

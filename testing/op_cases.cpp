@@ -57,7 +57,7 @@ Granularity granularity_for(const Shape& shape, Broadcast broadcast) {
       return PerGroup{-1, shape[shape.rank() - 1] < 128 ? 7 : 128};
     case Broadcast::OuterGroups:
       return PerGroup{0, 2};
-    case Broadcast::Scalar:
+    default:
       break;
   }
   return PerTensor{};
@@ -235,39 +235,82 @@ OpCase binary_param_case(const cpu::KernelRow& row, const Shape& shape, Broadcas
   return c;
 }
 
-OpCase linear_recurrence_case(const cpu::KernelRow& row, const Shape& shape, int axis, bool reverse) {
-  LinearRecurrenceDescriptor d{shape, axis, reverse, row.element, row.variant == 1};
+/// How a case scans, and in which segments.
+struct ScanWay {
+  int axis;
+  bool reverse;
+  bool exclusive;
+  std::optional<ElementKind> offset_element;
+  std::vector<std::int64_t> offsets;
+
+  ScanWay(const Shape& shape, Broadcast broadcast) {
+    const Broadcast plain = of_one_segment(broadcast).value_or(broadcast);
+    const bool first_axis = plain == Broadcast::Columns || plain == Broadcast::FirstChannel;
+    axis = first_axis ? 0 : plain == Broadcast::Middle ? shape.rank() / 2 : shape.rank() - 1;
+    reverse = plain == Broadcast::Rows || plain == Broadcast::Scalar || plain == Broadcast::FirstChannel;
+    exclusive = plain == Broadcast::Scalar || plain == Broadcast::Columns;
+    if (plain == broadcast) return;
+    offset_element = plain == Broadcast::Scalar ? ElementKind::S32 : ElementKind::S64;
+    offsets = ragged_offsets(shape[axis]);
+  }
+
+  std::int64_t segments() const { return offset_element ? std::ssize(offsets) - 1 : 0; }
+  /// Of initial states.
+  Shape start_shape(Shape shape) const {
+    shape[axis] = offset_element ? segments() : 1;
+    return shape;
+  }
+  /// The offsets as the last tensor of a case, if there are any.
+  void add_offsets(OpCase& c) const {
+    if (!offset_element) return;
+    TensorSpec spec{"offsets", *offset_element, {std::ssize(offsets)}, false, Values::Offsets};
+    spec.offsets = offsets;
+    c.tensors.push_back(spec);
+  }
+};
+
+/// The offsets among a case's tensors.
+template <class Descriptor>
+std::optional<AnyTensorRef> offsets_in(const Descriptor& d, const Tensors& tensors) {
+  return d.offset_element ? std::optional<AnyTensorRef>(tensors.back()) : std::nullopt;
+}
+
+LinearRecurrenceDescriptor recurrence_of(const cpu::KernelRow& row, const Shape& shape, const ScanWay& way) {
+  return {shape, way.axis, way.reverse, row.element, row.variant == 1, way.offset_element, way.segments()};
+}
+
+OpCase linear_recurrence_case(const cpu::KernelRow& row, const Shape& shape, const ScanWay& way) {
+  const LinearRecurrenceDescriptor d = recurrence_of(row, shape, way);
   OpCase c;
   c.unit = 1;
   c.tensors = {{"a", row.element, shape, false, Values::Factors}, {"b", row.element, shape, false, Values::Factors}};
-  if (d.initial) {
-    Shape start = shape;
-    start[axis] = 1;
-    c.tensors.push_back({"initial", row.element, start, false, Values::Factors});
-  }
+  if (d.initial) c.tensors.push_back({"initial", row.element, way.start_shape(shape), false, Values::Factors});
   c.tensors.push_back({"h", row.element, shape, true});
+  way.add_offsets(c);
   c.select = [d](const Stream& stream, const PlanPreference& preference) {
     return bind<LinearRecurrenceOp>(stream, preference, d, [d](const Tensors& t) {
       const auto start = d.initial ? std::optional<AnyTensorRef>(t[2]) : std::nullopt;
-      return LinearRecurrenceArgs{t[0], t[1], start, t[d.initial ? 3 : 2]};
+      LinearRecurrenceArgs args{t[0], t[1], start, t[d.initial ? 3 : 2]};
+      args.offsets = offsets_in(d, t);
+      return args;
     });
   };
   return c;
 }
 
-OpCase linear_recurrence_backward_case(const cpu::KernelRow& row, const Shape& shape, int axis, bool reverse) {
-  LinearRecurrenceDescriptor d{shape, axis, reverse, row.element, row.variant == 1};
+OpCase linear_recurrence_backward_case(const cpu::KernelRow& row, const Shape& shape, const ScanWay& way) {
+  const LinearRecurrenceDescriptor d = recurrence_of(row, shape, way);
   OpCase c;
   c.unit = 1;
   for (const char* name : {"dh", "a", "h"}) c.tensors.push_back({name, row.element, shape, false, Values::Factors});
   c.tensors.push_back({"da", row.element, shape, true});
   c.tensors.push_back({"db", row.element, shape, true});
   if (d.initial) {
-    Shape start = shape;
-    start[axis] = 1;
+    const Shape start = way.start_shape(shape);
     c.tensors.push_back({"initial", row.element, start, false, Values::Factors});
     c.tensors.push_back({"d_initial", row.element, start, true, Values::Ordinary, true});
   }
+  way.add_offsets(c);
   c.select = [d](const Stream& stream, const PlanPreference& preference) {
     return bind<LinearRecurrenceBackwardOp>(stream, preference, d, [d](const Tensors& t) {
       LinearRecurrenceBackwardArgs args{t[0], t[1], t[2], {}, t[3], t[4], {}};
@@ -275,6 +318,7 @@ OpCase linear_recurrence_backward_case(const cpu::KernelRow& row, const Shape& s
         args.initial = t[5];
         args.d_initial = t[6];
       }
+      args.offsets = offsets_in(d, t);
       return args;
     });
   };
@@ -286,7 +330,7 @@ Values scanned_values(ScanKind kind) {
   return scan::is_extremum(kind) ? Values::Levels : Values::Factors;
 }
 
-OpCase scan_backward_case(const cpu::KernelRow& row, const ScanDescriptor& d) {
+OpCase scan_backward_case(const cpu::KernelRow& row, const ScanDescriptor& d, const ScanWay& way) {
   OpCase c;
   c.unit = 1;
   const bool exponential = d.kind == ScanKind::LogCumsumExp;
@@ -295,13 +339,14 @@ OpCase scan_backward_case(const cpu::KernelRow& row, const ScanDescriptor& d) {
                {"y", row.element, d.input_shape, false, exponential ? Values::Exponents : Values::Factors},
                {"dx", row.element, d.input_shape, true}};
   if (d.index_element) {
-    c.tensors.push_back(
-        {"indices", *d.index_element, d.input_shape, false, Values::Winners, false, d.scan_axis, d.reverse});
+    c.tensors.push_back({"indices", *d.index_element, d.input_shape, false, Values::Winners, false, d.scan_axis,
+                         d.reverse, way.offsets});
   }
+  way.add_offsets(c);
   c.select = [d](const Stream& stream, const PlanPreference& preference) {
     return bind<ScanBackwardOp>(stream, preference, d, [d](const Tensors& t) {
-      return ScanBackwardArgs{t[0], t[3], t[1], t[2],
-                              d.index_element ? std::optional<AnyTensorRef>(t[4]) : std::nullopt};
+      const auto indices = d.index_element ? std::optional<AnyTensorRef>(t[4]) : std::nullopt;
+      return ScanBackwardArgs{t[0], t[3], t[1], t[2], indices, offsets_in(d, t)};
     });
   };
   return c;
@@ -309,33 +354,56 @@ OpCase scan_backward_case(const cpu::KernelRow& row, const ScanDescriptor& d) {
 
 OpCase scan_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast) {
   const auto kind = static_cast<ScanKind>(row.op);
-  const int last = shape.rank() - 1;
-  const bool first_axis = broadcast == Broadcast::Columns || broadcast == Broadcast::FirstChannel;
-  const int axis = first_axis ? 0 : broadcast == Broadcast::Middle ? shape.rank() / 2 : last;
-  const bool reverse =
-      broadcast == Broadcast::Rows || broadcast == Broadcast::Scalar || broadcast == Broadcast::FirstChannel;
+  const ScanWay way(shape, broadcast);
   if (kind == ScanKind::LinearRecurrence) {
-    return row.backward ? linear_recurrence_backward_case(row, shape, axis, reverse)
-                        : linear_recurrence_case(row, shape, axis, reverse);
+    return row.backward ? linear_recurrence_backward_case(row, shape, way) : linear_recurrence_case(row, shape, way);
   }
-  const bool extremum = scan::is_extremum(kind);
-  const bool exclusive = !extremum && (broadcast == Broadcast::Scalar || broadcast == Broadcast::Columns);
-  ScanDescriptor d{kind,           shape, axis, reverse, row.element, exclusive, static_cast<ScanTies>(row.variant),
-                   row.aux_element};
-  if (row.backward) return scan_backward_case(row, d);
+  ScanDescriptor d{.kind = kind, .input_shape = shape, .scan_axis = way.axis, .reverse = way.reverse};
+  d.element = row.element;
+  d.exclusive = way.exclusive && !scan::is_extremum(kind);
+  d.ties = static_cast<ScanTies>(row.variant);
+  d.index_element = row.aux_element;
+  d.offset_element = way.offset_element;
+  d.segments = way.segments();
+  if (row.backward) return scan_backward_case(row, d, way);
   OpCase c;
   c.unit = 1;
   c.tensors = {{"x", row.element, shape, false, scanned_values(kind)}, {"y", row.element, shape, true}};
   if (d.index_element) c.tensors.push_back({"indices", *d.index_element, shape, true, Values::Ordinary, true});
+  way.add_offsets(c);
   c.select = [d](const Stream& stream, const PlanPreference& preference) {
     return bind<ScanOp>(stream, preference, d, [d](const Tensors& t) {
-      return ScanArgs{t[0], t[1], d.index_element ? std::optional<AnyTensorMut>(t[2]) : std::nullopt};
+      ScanArgs args{t[0], t[1], d.index_element ? std::optional<AnyTensorMut>(t[2]) : std::nullopt};
+      args.offsets = offsets_in(d, t);
+      return args;
     });
   };
   return c;
 }
 
 }  // namespace
+
+std::vector<std::int64_t> ragged_offsets(std::int64_t length) {
+  std::vector<std::int64_t> offsets{0, 0};  // an empty one comes first,
+  for (const std::int64_t n : {1, 9, 7, 8, 0, 2, 65, 63, 64, 0, 513, 511, 512, 4095, 4097, 4096}) {
+    if (offsets.back() + n <= length / 2 + 1 && offsets.back() + n <= length) offsets.push_back(offsets.back() + n);
+  }
+  offsets.insert(offsets.end(), {length, length});  // and last
+  return offsets;
+}
+
+std::optional<Broadcast> of_one_segment(Broadcast broadcast) {
+  switch (broadcast) {
+    case Broadcast::Ragged:
+      return Broadcast::None;
+    case Broadcast::RaggedScalar:
+      return Broadcast::Scalar;
+    case Broadcast::RaggedFirstChannel:
+      return Broadcast::FirstChannel;
+    default:
+      return std::nullopt;
+  }
+}
 
 std::vector<ArchSku> archs_here() {
   std::vector<ArchSku> archs;
@@ -424,7 +492,9 @@ void fill(TestTensor& tensor, const TensorSpec& spec, std::uint64_t seed, double
     case Values::Exponents:
       return ordinary ? tensor.fill_ordinary(seed, unit / 10) : tensor.fill_exponents(seed);
     case Values::Winners:
-      return tensor.fill_winners(seed, spec.axis, spec.reverse);
+      return tensor.fill_winners(seed, spec.axis, spec.reverse, spec.offsets);
+    case Values::Offsets:
+      return tensor.fill_numbers(spec.offsets);
     case Values::Ordinary:
       return ordinary ? tensor.fill_ordinary(seed, unit) : tensor.fill(seed, unit);
   }
@@ -450,6 +520,8 @@ std::vector<Broadcast> scan_axes(const Shape& shape) {
   std::vector<Broadcast> all{Broadcast::None, Broadcast::Rows, Broadcast::Scalar};
   if (shape.rank() > 1) all.insert(all.end(), {Broadcast::Columns, Broadcast::FirstChannel});
   if (shape.rank() > 2) all.push_back(Broadcast::Middle);
+  all.insert(all.end(),
+             {shape.rank() > 1 ? Broadcast::RaggedFirstChannel : Broadcast::Ragged, Broadcast::RaggedScalar});
   return all;
 }
 

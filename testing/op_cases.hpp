@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,9 @@ std::vector<cpu::KernelRow> kernel_list();
 std::string name_of(const cpu::KernelRow& row);
 
 /// Factors are of either sign and near 1, so that long products and recurrences stay in range; Levels are few, so that
-/// many are equal. Winners are indices along an axis. Exponents are what exponentials are taken of.
-enum class Values { Ordinary, Scales, ZeroPoints, Factors, Levels, Winners, Exponents };
+/// many are equal. Winners are indices along an axis. Exponents are what exponentials are taken of. Offsets are those
+/// of a ragged batch.
+enum class Values { Ordinary, Scales, ZeroPoints, Factors, Levels, Winners, Exponents, Offsets };
 
 struct TensorSpec {
   std::string name;
@@ -37,6 +39,7 @@ struct TensorSpec {
   bool summed = false;  ///< an output that may not share memory with an input
   int axis = 0;         ///< of Winners
   bool reverse = false;
+  std::vector<std::int64_t> offsets{};  ///< of Offsets, and of Winners in segments
 };
 
 using Tensors = std::vector<AnyTensorMut>;  ///< in the order of the specs
@@ -51,8 +54,27 @@ struct OpCase {
 /// How operands smaller than the result are given: broadcast inputs, or the segments of the quantise family, where
 /// Scalar is PerTensor, Rows PerToken, and Columns and Middle are PerChannel of the last and of the middle axis. Scans
 /// have axes instead: None the last one, Rows and Scalar the same in reverse (Scalar exclusive), Columns the first one
-/// (exclusive), FirstChannel that in reverse, Middle the middle one. Kinds without an exclusive form are inclusive.
-enum class Broadcast { None, Scalar, Rows, Columns, Middle, FirstChannel, Groups, OuterGroups };
+/// (exclusive), FirstChannel that in reverse, Middle the middle one; Ragged ones are those in segments. Kinds without
+/// an exclusive form are inclusive.
+enum class Broadcast {
+  None,
+  Scalar,
+  Rows,
+  Columns,
+  Middle,
+  FirstChannel,
+  Groups,
+  OuterGroups,
+  Ragged,
+  RaggedScalar,
+  RaggedFirstChannel
+};
+
+/// Segments of all lengths near the borders of blocks, empty ones among them, and the rest of the axis as one.
+std::vector<std::int64_t> ragged_offsets(std::int64_t length);
+
+/// The same scan of one segment: None, Scalar or FirstChannel, if it is ragged.
+std::optional<Broadcast> of_one_segment(Broadcast broadcast);
 
 /// The operation on tensors of `shape`. Rows marked `terms` sum gradients: their operands broadcast.
 OpCase make_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast = Broadcast::None);

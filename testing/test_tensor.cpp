@@ -206,13 +206,26 @@ void TestTensor::fill_exponents(std::uint64_t seed) {
   });
 }
 
-void TestTensor::fill_winners(std::uint64_t seed, int axis, bool reverse) {
+void TestTensor::fill_numbers(const std::vector<std::int64_t>& numbers) {
+  for_each([&](std::int64_t i, std::byte* at) {
+    const std::int64_t number = numbers[static_cast<std::size_t>(i) % numbers.size()];
+    std::memcpy(at, &number, static_cast<std::size_t>(size_of(view_.element)));  // little-endian
+  });
+}
+
+void TestTensor::fill_winners(std::uint64_t seed, int axis, bool reverse, const std::vector<std::int64_t>& offsets) {
   std::int64_t inner = 1;
   for (int d = axis + 1; d < view_.shape.rank(); ++d) inner *= view_.shape[d];
-  const std::int64_t length = view_.shape[axis];
+  const std::int64_t axis_length = view_.shape[axis];
   const std::int64_t run = 1 + static_cast<std::int64_t>(seed % 7);
   for_each([&](std::int64_t i, std::byte* at) {
-    const std::int64_t place = i / inner % length;
+    std::int64_t place = i / inner % axis_length;
+    std::int64_t length = axis_length;
+    if (!offsets.empty()) {
+      const auto end = std::upper_bound(offsets.begin(), offsets.end(), place);
+      length = *end - *(end - 1);
+      place -= *(end - 1);
+    }
     const std::int64_t t = reverse ? length - 1 - place : place;
     const std::int64_t start = t - t % run;
     const std::int64_t winner = reverse ? length - 1 - start : start;

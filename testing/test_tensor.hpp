@@ -39,11 +39,14 @@ class TestTensor {
   void fill_scales(std::uint64_t seed, double unit);
   /// Factors of either sign between 0.6 and 1.7, seldom 0, infinite or NaN; with `levels` multiples of 1/16.
   void fill_factors(std::uint64_t seed, bool levels);
-  /// Indices (s32 or s64) of a running maximum along the axis that changes every few elements.
   /// Stretches of 4096: mostly near 0, some with -Inf among them, some far from 0 or rising, some of every kind of
   /// value.
   void fill_exponents(std::uint64_t seed);
-  void fill_winners(std::uint64_t seed, int axis, bool reverse);
+  /// Indices (s32 or s64) of a running maximum along the axis that changes every few elements. Segments, if there are
+  /// offsets, have one each.
+  void fill_winners(std::uint64_t seed, int axis, bool reverse, const std::vector<std::int64_t>& offsets = {});
+  /// These numbers, s32 or s64.
+  void fill_numbers(const std::vector<std::int64_t>& numbers);
   /// Zero points (s32) inside and outside the codes' range, up to ±2^20.
   void fill_zero_points(std::uint64_t seed);
   /// The logical elements, row-major and packed.

@@ -230,6 +230,7 @@ typedef struct planck_scan_descriptor {
   int32_t element;
   int32_t exclusive; /* cumsum, cumprod and logcumsumexp */
   int32_t ties;      /* planck_scan_ties: cummax and cummin */
+  int64_t segments;  /* a ragged batch: how many segments the axis has, each scanned by itself; 0: none but the axis */
 } planck_scan_descriptor;
 
 /* An axis piece by piece: a carry is an s64 tensor of the input's shape with this extent along the axis. */
@@ -242,6 +243,9 @@ typedef struct planck_scan_args {
   const planck_tensor* indices;   /* cummax and cummin: s32 or s64, which its element says; NULL: not wanted */
   const planck_tensor* carry_in;  /* the carry_out of the piece before; NULL: the first piece */
   const planck_tensor* carry_out; /* for the next piece; this one's length is then a multiple of 4096 */
+  /* [segments + 1], s32 or s64, which its element says: segment i has the elements offsets[i] ... offsets[i + 1] - 1 of
+   * every row along the axis. They rise from 0 to the axis' length. Not with carries. NULL: no segments */
+  const planck_tensor* offsets;
 } planck_scan_args;
 
 typedef planck_scan_descriptor planck_scan_backward_descriptor;
@@ -253,6 +257,7 @@ typedef struct planck_scan_backward_args {
   const planck_tensor* x;       /* for cumprod and logcumsumexp, and for cummax and cummin without indices */
   const planck_tensor* y;       /* for logcumsumexp of f32 and f64 */
   const planck_tensor* indices; /* cummax and cummin: those of the forward run; NULL: found again from x */
+  const planck_tensor* offsets; /* as forward */
 } planck_scan_backward_args;
 
 typedef struct planck_linear_recurrence_descriptor {
@@ -260,16 +265,18 @@ typedef struct planck_linear_recurrence_descriptor {
   int32_t scan_axis; /* negative counts from the end */
   int32_t reverse;
   int32_t element;
+  int64_t segments; /* as for scans */
 } planck_linear_recurrence_descriptor;
 
 /* h may be the same view as a or b, and carry_out as carry_in. */
 typedef struct planck_linear_recurrence_args {
   const planck_tensor* a;
   const planck_tensor* b;
-  const planck_tensor* initial; /* h[-1], with extent 1 along the axis; NULL: 0 */
+  const planck_tensor* initial; /* h[-1], with extent 1 along the axis, or segments if it has any; NULL: 0 */
   const planck_tensor* h;
   const planck_tensor* carry_in;  /* as for scans; not with an initial state, which is the first piece's */
   const planck_tensor* carry_out; /* as for scans */
+  const planck_tensor* offsets;   /* as for scans */
 } planck_linear_recurrence_args;
 
 typedef planck_linear_recurrence_descriptor planck_linear_recurrence_backward_descriptor;
@@ -282,7 +289,8 @@ typedef struct planck_linear_recurrence_backward_args {
   const planck_tensor* initial; /* for da: the forward run's h[-1]; NULL: 0 */
   const planck_tensor* da;
   const planck_tensor* db;
-  const planck_tensor* d_initial; /* with extent 1 along the axis; beside da only with initial */
+  const planck_tensor* d_initial; /* of the shape of initial; beside da only with initial */
+  const planck_tensor* offsets;   /* as for scans */
 } planck_linear_recurrence_backward_args;
 
 /* ---- parameterised binary operations ---- */

@@ -25,6 +25,9 @@ struct ScanDescriptor {
   ScanTies ties = ScanTies::First;
   /// Cummax and Cummin: s32 or s64 indices along the axis are written forward and read backward.
   std::optional<ElementKind> index_element{};
+  /// A ragged batch: the axis has `segments` segments, each scanned by itself, where s32 or s64 offsets say.
+  std::optional<ElementKind> offset_element{};
+  std::int64_t segments = 0;  ///< only with an offset_element; 0 if the axis has no elements
 
   bool operator==(const ScanDescriptor&) const = default;
 };
@@ -40,6 +43,9 @@ struct ScanArgs {
   std::optional<AnyTensorMut> indices{};    ///< present exactly when the descriptor has an index_element
   std::optional<AnyTensorRef> carry_in{};   ///< the prefix before, if this is not the axis' first piece
   std::optional<AnyTensorMut> carry_out{};  ///< for the next piece; this one's length is then a multiple of 4096
+  /// [segments + 1], present exactly when the descriptor has an offset_element. Segment i of every row along the axis
+  /// has the elements from offsets[i] to offsets[i + 1] - 1: offsets rise from 0 to the axis' length. Not with carries.
+  std::optional<AnyTensorRef> offsets{};
 };
 
 using ScanBackwardDescriptor = ScanDescriptor;
@@ -51,6 +57,7 @@ struct ScanBackwardArgs {
   std::optional<AnyTensorRef> x{};  ///< needed for Cumprod and LogCumsumExp, and for Cummax and Cummin without indices
   std::optional<AnyTensorRef> y{};  ///< needed for LogCumsumExp of f32 and f64
   std::optional<AnyTensorRef> indices{};  ///< present exactly when the descriptor has an index_element
+  std::optional<AnyTensorRef> offsets{};  ///< as for ScanArgs
 };
 
 /// ScanPlan<T> or, with the element as a value, ScanPlan<>.
@@ -86,7 +93,10 @@ struct LinearRecurrenceDescriptor {
   std::int32_t scan_axis = 0;
   bool reverse = false;
   ElementKind element = ElementKind::F32;
-  bool initial = false;  ///< h[-1] is given: a tensor of `input_shape` with extent 1 along the axis
+  /// h[-1] is given: a tensor of `input_shape` with extent 1 along the axis, or of a ragged batch `segments`.
+  bool initial = false;
+  std::optional<ElementKind> offset_element{};  ///< as for ScanDescriptor
+  std::int64_t segments = 0;
 
   bool operator==(const LinearRecurrenceDescriptor&) const = default;
 };
@@ -99,6 +109,7 @@ struct LinearRecurrenceArgs {
   AnyTensorMut h;
   std::optional<AnyTensorRef> carry_in{};   ///< as for ScanArgs; not with an initial state, which is the first piece's
   std::optional<AnyTensorMut> carry_out{};  ///< as for ScanArgs
+  std::optional<AnyTensorRef> offsets{};    ///< as for ScanArgs
 };
 
 using LinearRecurrenceBackwardDescriptor = LinearRecurrenceDescriptor;
@@ -112,6 +123,7 @@ struct LinearRecurrenceBackwardArgs {
   std::optional<AnyTensorMut> da{};
   std::optional<AnyTensorMut> db{};
   std::optional<AnyTensorMut> d_initial{};  ///< only with an initial state
+  std::optional<AnyTensorRef> offsets{};    ///< as for ScanArgs
 };
 
 /// LinearRecurrencePlan<T> or LinearRecurrencePlan<>.

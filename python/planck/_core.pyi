@@ -115,14 +115,25 @@ def dynamic_quantize(
     out: Any,
     /,
 ) -> tuple[Any, Any, Any, Any]: ...
-def scan(kind: int, x: Any, axis: Any, reverse: bool, exclusive: bool, out: Any, /) -> Any: ...
+def scan(kind: int, x: Any, axis: Any, reverse: bool, exclusive: bool, offsets: Any, out: Any, /) -> Any: ...
 def extremum(
-    kind: int, x: Any, axis: Any, reverse: bool, ties: Any, index_dtype: Any, out: Any, /
+    kind: int, x: Any, axis: Any, reverse: bool, ties: Any, index_dtype: Any, offsets: Any, out: Any, /
 ) -> tuple[Any, Any]: ...
 def scan_backward(
-    kind: int, dy: Any, x: Any, y: Any, indices: Any, axis: Any, reverse: bool, exclusive: bool, ties: Any, out: Any, /
+    kind: int,
+    dy: Any,
+    x: Any,
+    y: Any,
+    indices: Any,
+    axis: Any,
+    reverse: bool,
+    exclusive: bool,
+    ties: Any,
+    offsets: Any,
+    out: Any,
+    /,
 ) -> Any: ...
-def linear_recurrence(a: Any, b: Any, axis: Any, initial: Any, reverse: bool, out: Any, /) -> Any: ...
+def linear_recurrence(a: Any, b: Any, axis: Any, initial: Any, reverse: bool, offsets: Any, out: Any, /) -> Any: ...
 def linear_recurrence_backward(
     dh: Any,
     a: Any,
@@ -131,6 +142,7 @@ def linear_recurrence_backward(
     initial: Any,
     b_shape: Any,
     reverse: bool,
+    offsets: Any,
     want_a: bool,
     want_b: bool,
     want_initial: bool,

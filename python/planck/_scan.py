@@ -24,7 +24,13 @@ class RecurrenceGradients(NamedTuple):
 
 
 def cumsum(
-    x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None
+    x: ArrayT,
+    axis: int = -1,
+    *,
+    reverse: bool = False,
+    exclusive: bool = False,
+    offsets: Any = None,
+    out: ArrayT | None = None,
 ) -> ArrayT:
     """Running sums along an axis: ``y[t] = x[0] + … + x[t]``.
 
@@ -32,38 +38,62 @@ def cumsum(
     ``reverse`` runs from the end; ``exclusive`` leaves ``x[t]`` out of ``y[t]``. float16, bfloat16, float32, float64,
     int32 and int64 (integers wrap, and keep their dtype).
 
+    ``offsets`` (int32 or int64) cut the axis into segments of a ragged batch: segment i has the elements
+    ``offsets[i]`` to ``offsets[i + 1] - 1``, and is scanned by itself, with the bits of a call of its own.
+
     >>> planck.cumsum(np.array([1.0, 2.0, 3.0]))
     array([1., 3., 6.])
     >>> planck.cumsum(np.array([1.0, 2.0, 3.0]), reverse=True, exclusive=True)
     array([5., 3., 0.])
+    >>> planck.cumsum(np.array([1.0, 2.0, 3.0, 4.0]), offsets=[0, 3, 4])
+    array([1., 3., 6., 4.])
     """
-    return _core.scan(_core.CUMSUM, x, axis, reverse, exclusive, out)
+    return _core.scan(_core.CUMSUM, x, axis, reverse, exclusive, offsets, out)
 
 
 def cumsum_backward(
-    dy: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None
+    dy: ArrayT,
+    axis: int = -1,
+    *,
+    reverse: bool = False,
+    exclusive: bool = False,
+    offsets: Any = None,
+    out: ArrayT | None = None,
 ) -> ArrayT:
     """The gradient of `cumsum`: ``dx[t] = dy[t] + … + dy[n-1]``.
 
     >>> planck.cumsum_backward(np.array([1.0, 1.0, 1.0]))
     array([3., 2., 1.])
     """
-    return _core.scan_backward(_core.CUMSUM, dy, None, None, None, axis, reverse, exclusive, "first", out)
+    return _core.scan_backward(_core.CUMSUM, dy, None, None, None, axis, reverse, exclusive, "first", offsets, out)
 
 
 def cumprod(
-    x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None
+    x: ArrayT,
+    axis: int = -1,
+    *,
+    reverse: bool = False,
+    exclusive: bool = False,
+    offsets: Any = None,
+    out: ArrayT | None = None,
 ) -> ArrayT:
     """Running products along an axis: ``y[t] = x[0] * … * x[t]``. Options and dtypes as for `cumsum`.
 
     >>> planck.cumprod(np.array([2.0, 3.0, 4.0]))
     array([ 2.,  6., 24.])
     """
-    return _core.scan(_core.CUMPROD, x, axis, reverse, exclusive, out)
+    return _core.scan(_core.CUMPROD, x, axis, reverse, exclusive, offsets, out)
 
 
 def cumprod_backward(
-    dy: ArrayT, x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None
+    dy: ArrayT,
+    x: ArrayT,
+    axis: int = -1,
+    *,
+    reverse: bool = False,
+    exclusive: bool = False,
+    offsets: Any = None,
+    out: ArrayT | None = None,
 ) -> ArrayT:
     """The gradient of `cumprod`, without division: ``dx[j] = L[j] * R[j]`` where ``L[j] = x[0] * … * x[j-1]`` and
     ``R[j] = dy[j] + x[j+1] * R[j+1]``. It is right at zeros.
@@ -71,11 +101,17 @@ def cumprod_backward(
     >>> planck.cumprod_backward(np.array([1.0, 1.0, 1.0]), np.array([2.0, 0.0, 4.0]))
     array([ 1., 10.,  0.])
     """
-    return _core.scan_backward(_core.CUMPROD, dy, x, None, None, axis, reverse, exclusive, "first", out)
+    return _core.scan_backward(_core.CUMPROD, dy, x, None, None, axis, reverse, exclusive, "first", offsets, out)
 
 
 def logcumsumexp(
-    x: ArrayT, axis: int = -1, *, reverse: bool = False, exclusive: bool = False, out: ArrayT | None = None
+    x: ArrayT,
+    axis: int = -1,
+    *,
+    reverse: bool = False,
+    exclusive: bool = False,
+    offsets: Any = None,
+    out: ArrayT | None = None,
 ) -> ArrayT:
     """Running log-sum-exps along an axis: ``y[t] = log(exp(x[0]) + … + exp(x[t]))``, which neither over- nor underflows
     on the way. Floating-point dtypes; options as for `cumsum`.
@@ -83,7 +119,7 @@ def logcumsumexp(
     >>> planck.logcumsumexp(np.array([1000.0, 1000.0])) - 1000.0
     array([0.        , 0.69314718])
     """
-    return _core.scan(_core.LOGCUMSUMEXP, x, axis, reverse, exclusive, out)
+    return _core.scan(_core.LOGCUMSUMEXP, x, axis, reverse, exclusive, offsets, out)
 
 
 def logcumsumexp_backward(
@@ -94,6 +130,7 @@ def logcumsumexp_backward(
     *,
     reverse: bool = False,
     exclusive: bool = False,
+    offsets: Any = None,
     out: ArrayT | None = None,
 ) -> ArrayT:
     """The gradient of `logcumsumexp`: ``dx[k] = sum over t >= k of dy[t] * exp(x[k] - y[t])``.
@@ -102,7 +139,7 @@ def logcumsumexp_backward(
     >>> planck.logcumsumexp_backward(np.ones(2), x, planck.logcumsumexp(x))
     array([1.5, 0.5])
     """
-    return _core.scan_backward(_core.LOGCUMSUMEXP, dy, x, y, None, axis, reverse, exclusive, "first", out)
+    return _core.scan_backward(_core.LOGCUMSUMEXP, dy, x, y, None, axis, reverse, exclusive, "first", offsets, out)
 
 
 def cummax(
@@ -112,17 +149,19 @@ def cummax(
     reverse: bool = False,
     ties: Ties = "first",
     index_dtype: DType | None = "int64",
+    offsets: Any = None,
     out: tuple[Any, Any] | None = None,
 ) -> Extrema:
     """Running maxima along an axis and where they stand: ``values[t] = max(x[0], …, x[t])``.
 
     NaN wins over every number and stays. Of equal elements the first wins, or the last with ``ties="last"`` (PyTorch's
-    rule). ``index_dtype`` is int32, int64, or None for no indices.
+    rule). ``index_dtype`` is int32, int64, or None for no indices. ``offsets`` as for `cumsum`; indices count in their
+    segment.
 
     >>> planck.cummax(np.array([1.0, 3.0, 2.0, 3.0]))
     Extrema(values=array([1., 3., 3., 3.]), indices=array([0, 1, 1, 1]))
     """
-    return Extrema(*_core.extremum(_core.CUMMAX, x, axis, reverse, ties, index_dtype, out))
+    return Extrema(*_core.extremum(_core.CUMMAX, x, axis, reverse, ties, index_dtype, offsets, out))
 
 
 def cummax_backward(
@@ -133,6 +172,7 @@ def cummax_backward(
     indices: Any = None,
     reverse: bool = False,
     ties: Ties = "first",
+    offsets: Any = None,
     out: ArrayT | None = None,
 ) -> ArrayT:
     """The gradient of `cummax`, from its input or from its indices: ``dx[j]`` is the sum of ``dy`` where ``x[j]`` won.
@@ -140,7 +180,7 @@ def cummax_backward(
     >>> planck.cummax_backward(np.ones(4), np.array([1.0, 3.0, 2.0, 3.0]))
     array([1., 3., 0., 0.])
     """
-    return _core.scan_backward(_core.CUMMAX, dy, x, None, indices, axis, reverse, False, ties, out)
+    return _core.scan_backward(_core.CUMMAX, dy, x, None, indices, axis, reverse, False, ties, offsets, out)
 
 
 def cummin(
@@ -150,6 +190,7 @@ def cummin(
     reverse: bool = False,
     ties: Ties = "first",
     index_dtype: DType | None = "int64",
+    offsets: Any = None,
     out: tuple[Any, Any] | None = None,
 ) -> Extrema:
     """Running minima along an axis and where they stand: ``values[t] = min(x[0], …, x[t])``. As `cummax`.
@@ -157,7 +198,7 @@ def cummin(
     >>> planck.cummin(np.array([3.0, 1.0, 2.0, 1.0]), ties="last")
     Extrema(values=array([3., 1., 1., 1.]), indices=array([0, 1, 1, 3]))
     """
-    return Extrema(*_core.extremum(_core.CUMMIN, x, axis, reverse, ties, index_dtype, out))
+    return Extrema(*_core.extremum(_core.CUMMIN, x, axis, reverse, ties, index_dtype, offsets, out))
 
 
 def cummin_backward(
@@ -168,6 +209,7 @@ def cummin_backward(
     indices: Any = None,
     reverse: bool = False,
     ties: Ties = "first",
+    offsets: Any = None,
     out: ArrayT | None = None,
 ) -> ArrayT:
     """The gradient of `cummin`, from its input or from its indices: ``dx[j]`` is the sum of ``dy`` where ``x[j]`` won.
@@ -175,7 +217,7 @@ def cummin_backward(
     >>> planck.cummin_backward(np.ones(3), indices=np.array([0, 1, 1]))
     array([1., 2., 0.])
     """
-    return _core.scan_backward(_core.CUMMIN, dy, x, None, indices, axis, reverse, False, ties, out)
+    return _core.scan_backward(_core.CUMMIN, dy, x, None, indices, axis, reverse, False, ties, offsets, out)
 
 
 _MANTISSA = {"float16": 11, "bfloat16": 8}
@@ -203,12 +245,14 @@ def linear_recurrence(
     *,
     initial: ArrayT | float | None = None,
     reverse: bool = False,
+    offsets: Any = None,
     out: ArrayT | None = None,
 ) -> ArrayT:
     """``h[t] = a[t] * h[t-1] + b[t]`` along an axis, from ``h[-1] = 0`` or the initial state.
 
     ``a`` and ``b`` are arrays or numbers whose shapes broadcast, and nothing is copied for that; ``axis`` counts in the
-    result. ``initial`` broadcasts to the result's shape with extent 1 along the axis, or without the axis.
+    result. ``initial`` broadcasts to the result's shape with extent 1 along the axis, or without the axis. ``offsets``
+    as for `cumsum`: each segment has an initial state of its own along the axis, or all have the same one.
 
     >>> planck.linear_recurrence(np.array([0.5, 0.5, 0.5]), np.array([1.0, 1.0, 1.0]))
     array([1.  , 1.5 , 1.75])
@@ -218,7 +262,7 @@ def linear_recurrence(
            [1. , 2. , 4. ]])
     """
     _check_factor(a, b, initial)
-    return _core.linear_recurrence(a, b, axis, initial, reverse, out)
+    return _core.linear_recurrence(a, b, axis, initial, reverse, offsets, out)
 
 
 def linear_recurrence_backward(
@@ -230,6 +274,7 @@ def linear_recurrence_backward(
     b: Any = None,
     initial: ArrayT | float | None = None,
     reverse: bool = False,
+    offsets: Any = None,
     out: tuple[Any, Any, Any] | None = None,
 ) -> RecurrenceGradients:
     """The gradients of `linear_recurrence`: ``g[t] = dh[t] + a[t+1] * g[t+1]``, ``db = g``, ``da[t] = g[t] * h[t-1]``,
@@ -242,7 +287,9 @@ def linear_recurrence_backward(
     >>> planck.linear_recurrence_backward(np.ones(2), 0.5, planck.linear_recurrence(0.5, b)).da
     array(1.)
     """
-    gradients = _core.linear_recurrence_backward(dh, a, h, axis, initial, _shape_of(b), reverse, True, True, True, out)
+    gradients = _core.linear_recurrence_backward(
+        dh, a, h, axis, initial, _shape_of(b), reverse, offsets, True, True, True, out
+    )
     return RecurrenceGradients(*gradients)
 
 

@@ -42,6 +42,12 @@ std::string_view python_template(Text text) {
       return "mode = 'asymmetric' needs {q_max} > {q_min}, but both are {1}";
     case Text::IndicesTooLong:
       return "index_dtype = int32 cannot count an axis of {1} elements: use int64";
+    case Text::OffsetsTooLong:
+      return "offsets of dtype int32 cannot count {1} elements along {axis}: use int64";
+    case Text::TooFewSegments:
+      return "offsets stand for {1} segments, but {3} elements along {axis} have at least {2}";
+    case Text::BadOffsetAt:
+      return "offsets[{1}] = {2} must lie in [{3}, {4}], as offsets rise from 0 to the {5} elements along {axis}";
     case Text::ElementDiffers:
       return "{1} has dtype {2}, but must have {3}";
     case Text::ShapeDiffers:

@@ -54,6 +54,7 @@ inline constexpr Rename kDynamicQuantize[] = {
 inline constexpr Rename kFactorSum[] = {{"weight", "a"}, {"b", "h"}, {"dy", "out[1]"}, {"d_weight", "out[0]"}};
 inline constexpr Rename kFirstFactorSum[] = {
     {"weight", "a"}, {"b", "initial"}, {"dy", "out[1]"}, {"d_weight", "out[0]"}};
+inline constexpr Rename kRaggedFactorSum[] = {{"da", "out[0]"}, {"dy", "dh"}};
 inline constexpr Rename kTermSum[] = {{"da", "out[1]"}, {"dy", "dh"}};
 inline constexpr Rename kStateSum[] = {{"da", "out[2]"}, {"dy", "dh"}};
 

@@ -5,6 +5,7 @@
 #include "arguments.hpp"
 #include "array.hpp"
 #include "bindings.hpp"
+#include "offsets.hpp"
 #include "plan_cache.hpp"
 #include "planck/elementwise.hpp"
 #include "planck/scan.hpp"
@@ -39,10 +40,15 @@ AnyTensorMut placed(const Array& array, const char* name, const Shape& shape) {
   return with_rank(array.view, shape.rank());
 }
 
-/// The same of an initial state, which has one element along the axis, or not the axis at all.
+/// The shape of initial states: one element along the axis, or one for each segment.
+Shape start_shape(const LinearRecurrenceDescriptor& what) {
+  return with_extent(what.input_shape, what.scan_axis, what.offset_element ? what.segments : 1);
+}
+
+/// The same of an initial state, which broadcasts to that shape, or has not the axis at all.
 AnyTensorMut placed_state(const Array& state, const LinearRecurrenceDescriptor& what) {
   const int rank = what.input_shape.rank();
-  const Shape with = with_extent(what.input_shape, what.scan_axis, 1);
+  const Shape with = start_shape(what);
   const Shape without = without_axis(what.input_shape, what.scan_axis);
   const std::optional<Shape> fits_with = aligned(state.shape(), with);
   if (!fits_with && !aligned(state.shape(), without)) {
@@ -62,21 +68,21 @@ AnyTensorMut placed_state(const Array& state, const LinearRecurrenceDescriptor& 
 }
 
 nb::object linear_recurrence(nb::handle a, nb::handle b, nb::handle axis, nb::handle initial, nb::handle reverse,
-                             nb::handle out) {
+                             nb::handle offsets, nb::handle out) {
   const CallDevice call;
   const CallNames words(names::kRecurrence);
   const auto operands = read_operands({{a, "a"}, {b, "b"}, {initial, "initial", true}}, kFloats);
   const Array& factors = *operands[0];
   const Array& terms = *operands[1];
   const Shape result = broadcast(factors.shape(), terms.shape());
-  const LinearRecurrenceDescriptor what = describe(result, axis, reverse, factors.element(), operands[2].has_value());
+  LinearRecurrenceDescriptor what = describe(result, axis, reverse, factors.element(), operands[2].has_value());
+  const std::optional<Array> segments = read_offsets(offsets, what);
   const auto plan = plan_for<LinearRecurrenceOp>(what);
   LinearRecurrenceArgs args;
   args.a = repeated(placed(factors, "a", what.input_shape), what.input_shape);
   args.b = repeated(placed(terms, "b", what.input_shape), what.input_shape);
-  if (operands[2]) {
-    args.initial = repeated(placed_state(*operands[2], what), with_extent(what.input_shape, what.scan_axis, 1));
-  }
+  if (operands[2]) args.initial = repeated(placed_state(*operands[2], what), start_shape(what));
+  args.offsets = view_of(segments);
   const Array* like = factors.shape() == result ? &factors : terms.shape() == result ? &terms : nullptr;
   const Array h = like != nullptr ? output_like(out, "out", *like, what.element)
                                   : output_array(out, "out", factors.maker, result, what.element);
@@ -138,11 +144,12 @@ struct Gradients {
   Array a;
   std::optional<Array> h;
   std::optional<Array> initial;
+  std::optional<Array> offsets;
   std::array<std::optional<Array>, 3> made;  // da, db, d_initial as they are returned
   std::array<AnyTensorMut, 3> to;            // the same in the result's dimensions
 
   bool summed(int i) const {
-    const Shape full = i == 2 ? with_extent(what.input_shape, what.scan_axis, 1) : what.input_shape;
+    const Shape full = i == 2 ? start_shape(what) : what.input_shape;
     return made[i] && to[i].shape != full;
   }
 
@@ -178,20 +185,24 @@ struct Gradients {
 
   void run() {
     if (summed(0) || summed(1) || summed(2)) refuse_shared();
-    const Shape start = with_extent(what.input_shape, what.scan_axis, 1);
+    const Shape start = start_shape(what);
     LinearRecurrenceBackwardArgs args;
+    args.offsets = view_of(offsets);
     args.dh = axes_of(dh);
     args.a = repeated(with_rank(a.view, what.input_shape.rank()), what.input_shape);
-    if (made[0] && !summed(0)) {
+    // Segments have their own first steps: the terms of a sum over them are made by the plan.
+    std::optional<Array> own_a;
+    if (summed(0) && offsets) own_a = output_like(nb::none(), "g", dh, what.element);
+    if (made[0] && (!summed(0) || own_a)) {
       if (h) args.h = axes_of(*h);
       if (initial) args.initial = repeated(placed_state(*initial, what), start);
-      args.da = to[0];
+      args.da = own_a ? axes_of(*own_a) : to[0];
     }
     // g, of which the sums are made, is db if that has its shape.
     std::optional<Array> own_g;
     std::optional<Array> own_initial;
     AnyTensorMut g = to[1];
-    if (summed(1) || (summed(0) && !made[1])) {
+    if (summed(1) || (summed(0) && !own_a && !made[1])) {
       own_g = output_like(nb::none(), "g", dh, what.element);
       g = axes_of(*own_g);
     }
@@ -202,7 +213,11 @@ struct Gradients {
     const auto plan = plan_for<LinearRecurrenceBackwardOp>(what);
     std::vector<Sum> after;
     std::optional<Array> first_step;
-    if (summed(0)) first_step = sum_factors(g, after);
+    if (own_a) {
+      after.push_back(Sum::of_elements(names::kRaggedFactorSum, args.da.value(), to[0]));
+    } else if (summed(0)) {
+      first_step = sum_factors(g, after);
+    }
     if (summed(1)) after.push_back(Sum::of_elements(names::kTermSum, g, to[1]));
     if (summed(2)) after.push_back(Sum::of_elements(names::kStateSum, own_initial->view, to[2]));
     for (const Sum& sum : after) sum.check();
@@ -255,8 +270,8 @@ Shape shape_of_b(nb::handle b_shape, const Shape& result) {
 
 /// (da, db, d_initial), None for those that are not `wanted` and for the last without an initial state.
 nb::object linear_recurrence_backward(nb::handle dh, nb::handle a, nb::handle h, nb::handle axis, nb::handle initial,
-                                      nb::handle b_shape, nb::handle reverse, bool want_a, bool want_b,
-                                      bool want_initial, nb::handle out) {
+                                      nb::handle b_shape, nb::handle reverse, nb::handle offsets, bool want_a,
+                                      bool want_b, bool want_initial, nb::handle out) {
   const CallDevice call;
   const CallNames words(names::kRecurrenceBackward);
   const auto operands = read_operands({{dh, "dh"}, {a, "a"}, {h, "h", !want_a}, {initial, "initial", true}}, kFloats);
@@ -268,7 +283,9 @@ nb::object linear_recurrence_backward(nb::handle dh, nb::handle a, nb::handle h,
                 operands[2],
                 operands[3],
                 {},
+                {},
                 {}};
+  all.offsets = read_offsets(offsets, all.what);
   const Shape& shape = all.what.input_shape;
   placed(all.a, "a", shape);
   if (all.h && all.h->shape() != result) {

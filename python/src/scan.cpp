@@ -4,6 +4,7 @@
 #include "arguments.hpp"
 #include "array.hpp"
 #include "bindings.hpp"
+#include "offsets.hpp"
 #include "plan_cache.hpp"
 #include "run.hpp"
 #include "views.hpp"
@@ -30,41 +31,48 @@ ScanDescriptor describe(int kind, const Array& x, nb::handle axis, nb::handle re
 ScanTies ties_named(nb::handle ties) { return static_cast<ScanTies>(choice_named(ties, "ties", {"first", "last"})); }
 
 /// cumsum, cumprod and logcumsumexp.
-nb::object scan(int kind, nb::handle x, nb::handle axis, nb::handle reverse, nb::handle exclusive, nb::handle out) {
+nb::object scan(int kind, nb::handle x, nb::handle axis, nb::handle reverse, nb::handle exclusive, nb::handle offsets,
+                nb::handle out) {
   const CallDevice call;
   const CallNames words(names::kScan);
   const Array input =
       read_array(x, "x", static_cast<ScanKind>(kind) == ScanKind::LogCumsumExp ? Dtypes(kFloats) : kScanned);
-  const auto plan = plan_for<ScanOp>(describe(kind, input, axis, reverse, exclusive));
+  ScanDescriptor what = describe(kind, input, axis, reverse, exclusive);
+  const std::optional<Array> segments = read_offsets(offsets, what);
+  const auto plan = plan_for<ScanOp>(what);
   Array y = output_like(out, "out", input, input.element());
-  run<ScanOp>(plan, {axes_of(input), axes_of(y), std::nullopt}, count(input.shape()));
+  run<ScanOp>(plan, {.x = axes_of(input), .y = axes_of(y), .offsets = view_of(segments)}, count(input.shape()));
   return written(y);
 }
 
 /// cummax and cummin: (values, indices), the latter None without an index dtype.
 nb::object extremum(int kind, nb::handle x, nb::handle axis, nb::handle reverse, nb::handle ties,
-                    nb::handle index_dtype, nb::handle out) {
+                    nb::handle index_dtype, nb::handle offsets, nb::handle out) {
   const CallDevice call;
   const CallNames words(names::kExtremum);
   const Array input = read_array(x, "x", kScanned);
   ScanDescriptor what = describe(kind, input, axis, reverse, nb::handle(Py_False));
   what.ties = ties_named(ties);
   if (!index_dtype.is_none()) what.index_element = element_named(index_dtype, "index_dtype", kIndices);
+  const std::optional<Array> segments = read_offsets(offsets, what);
   const auto plan = plan_for<ScanOp>(what);
   const Array y = output_like(item_or_none(out, 0, 2), "out[0]", input, input.element());
+  ScanArgs args{.x = axes_of(input), .y = axes_of(y), .offsets = view_of(segments)};
   if (!what.index_element) {
     refuse_item(out, 1, 2);
-    run<ScanOp>(plan, {axes_of(input), axes_of(y), std::nullopt}, count(input.shape()));
+    run<ScanOp>(plan, args, count(input.shape()));
     return nb::make_tuple(written(y), nb::none());
   }
   const Array indices = output_like(item_or_none(out, 1, 2), "out[1]", input, *what.index_element);
-  run<ScanOp>(plan, {axes_of(input), axes_of(y), axes_of(indices)}, count(input.shape()));
+  args.indices = axes_of(indices);
+  run<ScanOp>(plan, args, count(input.shape()));
   return nb::make_tuple(written(y), written(indices));
 }
 
 /// The gradient of any scan; what its kind does not need may be None.
 nb::object scan_backward(int kind, nb::handle dy, nb::handle x, nb::handle y, nb::handle indices, nb::handle axis,
-                         nb::handle reverse, nb::handle exclusive, nb::handle ties, nb::handle out) {
+                         nb::handle reverse, nb::handle exclusive, nb::handle ties, nb::handle offsets,
+                         nb::handle out) {
   const CallDevice call;
   const CallNames words(names::kScanBackward);
   const Array gradient = read_array(dy, "dy", kFloats);
@@ -79,10 +87,12 @@ nb::object scan_backward(int kind, nb::handle dy, nb::handle x, nb::handle y, nb
   ScanDescriptor what = describe(kind, gradient, axis, reverse, exclusive);
   what.ties = ties_named(ties);
   if (winners) what.index_element = winners->element();
+  const std::optional<Array> segments = read_offsets(offsets, what);
   const auto plan = plan_for<ScanBackwardOp>(what);
   Array dx = output_like(out, "out", gradient, gradient.element());
-  run<ScanBackwardOp>(plan, {axes_of(gradient), axes_of(dx), axes_of(input), axes_of(result), axes_of(winners)},
-                      count(gradient.shape()));
+  const ScanBackwardArgs args{axes_of(gradient), axes_of(dx),      axes_of(input),
+                              axes_of(result),   axes_of(winners), view_of(segments)};
+  run<ScanBackwardOp>(plan, args, count(gradient.shape()));
   return written(dx);
 }
 

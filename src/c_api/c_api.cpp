@@ -2,6 +2,7 @@
 #include <optional>
 #include <string_view>
 
+#include "c_api/structs.hpp"
 #include "core/error_texts.hpp"
 #include "planck/planck.h"
 #include "planck/planck.hpp"
@@ -19,78 +20,6 @@ planck_status report(const Error& error) noexcept {
 }
 
 planck_status status_of(const Result<void>& result) noexcept { return result ? PLANCK_OK : report(result.error()); }
-
-/// Follows C pointers into C++ values; remembers the first null pointer or impossible rank it meets.
-class Translator {
- public:
-  explicit Translator(std::string_view plan) noexcept : plan_(plan) {}
-
-  Shape shape(std::string_view name, const planck_shape& s) noexcept { return shape(name, s.rank, s.extents); }
-  std::optional<Shape> optional_shape(std::string_view name, const planck_shape* s) noexcept {
-    if (s == nullptr) return std::nullopt;
-    return shape(name, *s);
-  }
-
-  AnyTensorMut tensor(std::string_view name, const planck_tensor* t) noexcept {
-    AnyTensorMut view;
-    if (t == nullptr) {
-      note(core::make_error(Text::NullStruct, {plan_, name}));
-      return view;
-    }
-    view = AnyTensorMut::strided(t->data, static_cast<ElementKind>(t->element), shape(name, t->rank, t->shape),
-                                 t->strides);
-    view.capacity = t->capacity;
-    view.offset = t->offset;
-    return view;
-  }
-  std::optional<AnyTensorMut> optional_tensor(std::string_view name, const planck_tensor* t) noexcept {
-    if (t == nullptr) return std::nullopt;
-    return tensor(name, t);
-  }
-
-  Granularity granularity(const planck_granularity& g) noexcept {
-    switch (g.kind) {
-      case PLANCK_PER_TENSOR:
-        return PerTensor{};
-      case PLANCK_PER_CHANNEL:
-        return PerChannel{g.axis};
-      case PLANCK_PER_TOKEN:
-        return PerToken{};
-      case PLANCK_PER_GROUP:
-        return PerGroup{g.axis, g.group_size};
-      default:
-        note(core::make_error(Text::GranularityUnknown, {plan_, g.kind}));
-        return PerTensor{};
-    }
-  }
-  ScaleArg scale(double number, const planck_tensor* t) noexcept {
-    return t == nullptr ? ScaleArg(number) : ScaleArg(tensor("scale", t));
-  }
-  ZeroPointArg zero_point(std::int64_t number, const planck_tensor* t) noexcept {
-    return t == nullptr ? ZeroPointArg(number) : ZeroPointArg(tensor("zero_point", t));
-  }
-
-  const std::optional<Error>& error() const noexcept { return error_; }
-
- private:
-  Shape shape(std::string_view name, int rank, const std::int64_t* extents) noexcept {
-    if (rank < 0 || rank > kMaxRank) {
-      note(core::make_error(Text::RankUnsupported, {plan_, name, rank}));
-    } else if (rank > 0 && extents == nullptr) {
-      note(core::make_error(Text::NullStruct, {plan_, name}));
-    } else {
-      return Shape(std::span<const std::int64_t>(extents, static_cast<std::size_t>(rank)));
-    }
-    return {};
-  }
-
-  void note(const Error& error) noexcept {
-    if (!error_) error_ = error;
-  }
-
-  std::string_view plan_;
-  std::optional<Error> error_;
-};
 
 /// A caller's thread pool behind a C callback.
 class CallbackExecutor final : public Executor {
@@ -116,199 +45,6 @@ planck_status with_stream(std::string_view plan, const planck_stream* stream, co
   return body(Stream::cpu(executor, stream->max_threads));
 }
 
-QuantizeDescriptor translate(Translator& t, const planck_quantize_descriptor& d) noexcept {
-  return {t.shape("shape", d.shape),
-          d.q_min,
-          d.q_max,
-          static_cast<ElementKind>(d.input_element),
-          static_cast<ElementKind>(d.output_element),
-          t.granularity(d.scope),
-          static_cast<ScaleForm>(d.scale_form),
-          std::nullopt,
-          d.trust_qparams != 0};
-}
-
-DequantizeDescriptor translate(Translator& t, const planck_dequantize_descriptor& d) noexcept {
-  return {t.shape("shape", d.shape),
-          static_cast<ElementKind>(d.input_element),
-          static_cast<ElementKind>(d.output_element),
-          t.granularity(d.scope),
-          std::nullopt,
-          d.trust_qparams != 0};
-}
-
-FakeQuantizeDescriptor translate(Translator& t, const planck_fake_quantize_descriptor& d) noexcept {
-  return {t.shape("shape", d.shape),
-          d.q_min,
-          d.q_max,
-          static_cast<ElementKind>(d.input_element),
-          t.granularity(d.scope),
-          static_cast<ScaleForm>(d.scale_form),
-          std::nullopt,
-          d.trust_qparams != 0,
-          d.learnable != 0};
-}
-
-/// The scale, zero point and tensors of a forward operation: quantise, dequantise and fake-quantise name them alike.
-template <class Args, class CArgs>
-Args translate_forward(Translator& t, const CArgs& a) noexcept {
-  return {t.tensor("input", a.input), t.scale(a.scale, a.scale_tensor), t.zero_point(a.zero_point, a.zero_point_tensor),
-          t.tensor("output", a.output)};
-}
-QuantizeArgs translate(Translator& t, const planck_quantize_args& a) noexcept {
-  return translate_forward<QuantizeArgs>(t, a);
-}
-DequantizeArgs translate(Translator& t, const planck_dequantize_args& a) noexcept {
-  return translate_forward<DequantizeArgs>(t, a);
-}
-FakeQuantizeArgs translate(Translator& t, const planck_fake_quantize_args& a) noexcept {
-  return translate_forward<FakeQuantizeArgs>(t, a);
-}
-
-QuantizeBackwardArgs translate(Translator& t, const planck_quantize_backward_args& a) noexcept {
-  return {t.tensor("input", a.input), t.scale(a.scale, a.scale_tensor), t.zero_point(a.zero_point, a.zero_point_tensor),
-          t.tensor("d_output", a.d_output), t.tensor("d_input", a.d_input)};
-}
-
-DequantizeBackwardArgs translate(Translator& t, const planck_dequantize_backward_args& a) noexcept {
-  return {t.scale(a.scale, a.scale_tensor), t.tensor("d_output", a.d_output), t.tensor("d_input", a.d_input)};
-}
-
-FakeQuantizeBackwardArgs translate(Translator& t, const planck_fake_quantize_backward_args& a) noexcept {
-  return {t.tensor("input", a.input),
-          t.scale(a.scale, a.scale_tensor),
-          t.zero_point(a.zero_point, a.zero_point_tensor),
-          t.tensor("d_output", a.d_output),
-          t.optional_tensor("d_input", a.d_input),
-          t.optional_tensor("d_scale", a.d_scale),
-          t.optional_tensor("d_zero_point", a.d_zero_point),
-          a.grad_factor};
-}
-
-DynamicRangeQuantizeDescriptor translate(Translator& t, const planck_dynamic_range_quantize_descriptor& d) noexcept {
-  return {t.shape("shape", d.shape),
-          d.q_min,
-          d.q_max,
-          static_cast<DynamicRangeMode>(d.mode),
-          t.granularity(d.scope),
-          static_cast<ElementKind>(d.input_element),
-          static_cast<ElementKind>(d.output_element),
-          std::nullopt,
-          d.zero_in_range != 0,
-          static_cast<NonFinite>(d.nonfinite),
-          d.qparams_only != 0};
-}
-
-DynamicRangeQuantizeArgs translate(Translator& t, const planck_dynamic_range_quantize_args& a) noexcept {
-  return {t.tensor("input", a.input), t.tensor("scale_out", a.scale_out), t.optional_tensor("output", a.output),
-          t.optional_tensor("zero_point_out", a.zero_point_out), t.optional_tensor("row_sum", a.row_sum)};
-}
-
-ScanDescriptor translate(Translator& t, const planck_scan_descriptor& d) noexcept {
-  return {static_cast<ScanKind>(d.kind),
-          t.shape("input_shape", d.input_shape),
-          d.scan_axis,
-          d.reverse != 0,
-          static_cast<ElementKind>(d.element),
-          d.exclusive != 0,
-          static_cast<ScanTies>(d.ties),
-          std::nullopt};
-}
-
-ScanArgs translate(Translator& t, const planck_scan_args& a) noexcept {
-  return {t.tensor("x", a.x), t.tensor("y", a.y), t.optional_tensor("indices", a.indices),
-          t.optional_tensor("carry_in", a.carry_in), t.optional_tensor("carry_out", a.carry_out)};
-}
-
-ScanBackwardArgs translate(Translator& t, const planck_scan_backward_args& a) noexcept {
-  return {t.tensor("dy", a.dy), t.tensor("dx", a.dx), t.optional_tensor("x", a.x), t.optional_tensor("y", a.y),
-          t.optional_tensor("indices", a.indices)};
-}
-
-LinearRecurrenceDescriptor translate(Translator& t, const planck_linear_recurrence_descriptor& d) noexcept {
-  return {t.shape("input_shape", d.input_shape), d.scan_axis, d.reverse != 0, static_cast<ElementKind>(d.element),
-          false};
-}
-
-LinearRecurrenceArgs translate(Translator& t, const planck_linear_recurrence_args& a) noexcept {
-  return {t.tensor("a", a.a),
-          t.tensor("b", a.b),
-          t.optional_tensor("initial", a.initial),
-          t.tensor("h", a.h),
-          t.optional_tensor("carry_in", a.carry_in),
-          t.optional_tensor("carry_out", a.carry_out)};
-}
-
-LinearRecurrenceBackwardArgs translate(Translator& t, const planck_linear_recurrence_backward_args& a) noexcept {
-  return {t.tensor("dh", a.dh),
-          t.tensor("a", a.a),
-          t.optional_tensor("h", a.h),
-          t.optional_tensor("initial", a.initial),
-          t.optional_tensor("da", a.da),
-          t.optional_tensor("db", a.db),
-          t.optional_tensor("d_initial", a.d_initial)};
-}
-
-BinaryParamDescriptor translate(Translator& t, const planck_binary_param_descriptor& d) noexcept {
-  return {static_cast<BinaryKind>(d.kind),
-          t.shape("shape", d.shape),
-          static_cast<ElementKind>(d.element),
-          d.param,
-          t.optional_shape("weight_shape", d.weight_shape),
-          t.optional_shape("a_shape", d.a_shape),
-          t.optional_shape("b_shape", d.b_shape)};
-}
-
-BinaryParamArgs translate(Translator& t, const planck_binary_param_args& a) noexcept {
-  return {t.tensor("a", a.a), t.tensor("b", a.b), t.optional_tensor("weight", a.weight), t.tensor("y", a.y)};
-}
-
-BinaryParamBackwardArgs translate(Translator& t, const planck_binary_param_backward_args& a) noexcept {
-  return {t.tensor("dy", a.dy),
-          t.optional_tensor("a", a.a),
-          t.optional_tensor("b", a.b),
-          t.optional_tensor("weight", a.weight),
-          t.optional_tensor("da", a.da),
-          t.optional_tensor("db", a.db),
-          t.optional_tensor("d_weight", a.d_weight)};
-}
-
-/// The kind of the scales.
-template <class Args>
-std::optional<ElementKind> scale_element_of(const Args& args) noexcept {
-  if constexpr (requires { args.scale_out.element; }) {
-    return args.scale_out.element;
-  } else {
-    if (args.scale.tensor() != nullptr) return args.scale.tensor()->element;
-    if constexpr (requires { args.d_scale; }) {
-      if (args.d_scale) return args.d_scale->element;
-      if (args.d_zero_point) return args.d_zero_point->element;
-    }
-    return std::nullopt;
-  }
-}
-
-/// What a C++ descriptor says about optional tensors: C sees descriptor and tensors together, so the tensors say it.
-template <class Descriptor, class Args>
-void complete(Descriptor& descriptor, const Args& args) noexcept {
-  if constexpr (requires { descriptor.scale_element; }) descriptor.scale_element = scale_element_of(args);
-  if constexpr (requires { descriptor.index_element; }) {
-    if (args.indices) descriptor.index_element = args.indices->element;
-  }
-  if constexpr (requires { descriptor.initial; }) descriptor.initial = args.initial.has_value();
-  // An initial state has a gradient also where its own value is not needed.
-  if constexpr (requires { args.d_initial; }) descriptor.initial = args.initial || args.d_initial;
-}
-
-/// The same without tensors, for the workspace: what needs most of it. Running maxima keep indices beside the values.
-template <class Descriptor>
-void complete(Descriptor& descriptor) noexcept {
-  if constexpr (requires { descriptor.index_element; }) {
-    const bool extremum = descriptor.kind == ScanKind::Cummax || descriptor.kind == ScanKind::Cummin;
-    if (extremum) descriptor.index_element = ElementKind::S64;
-  }
-}
-
 /// Selects the plan for a C descriptor and calls body(stream, plan, args); args is translated if there is any.
 template <class Op, class CDescriptor, class CArgs, class Body>
 planck_status with_plan(std::string_view name, const CDescriptor* descriptor, const CArgs* args, bool needs_args,
@@ -316,12 +52,13 @@ planck_status with_plan(std::string_view name, const CDescriptor* descriptor, co
   if (descriptor == nullptr) return report(core::make_error(Text::NullStruct, {name, "descriptor"}));
   if (needs_args && args == nullptr) return report(core::make_error(Text::NullStruct, {name, "args"}));
   return with_stream(name, c_stream, [&](const Stream& stream) noexcept {
-    Translator translator(name);
-    auto cpp_descriptor = translate(translator, *descriptor);
+    c_api::Translator translator(name);
+    auto cpp_descriptor = c_api::translate(translator, *descriptor);
     typename Op::Args cpp_args;
-    if (args != nullptr) cpp_args = translate(translator, *args);
+    if (args != nullptr) cpp_args = c_api::translate(translator, *args);
     if (translator.error()) return report(*translator.error());
-    args != nullptr ? complete(cpp_descriptor, cpp_args) : complete(cpp_descriptor);
+    args != nullptr ? c_api::complete(cpp_descriptor, cpp_args) : c_api::complete(cpp_descriptor);
+    c_api::complete_segments(cpp_descriptor);
     const auto plan = Plan<Op>::select(stream, cpp_descriptor);
     if (!plan) return report(plan.error());
     return body(stream, *plan, cpp_args);

@@ -10,7 +10,9 @@ namespace {
 /// As bytes of the largest element, and with a pointer added, element indices must still fit.
 constexpr std::int64_t kMaxSpan = std::numeric_limits<std::int64_t>::max() / 32;
 
-bool is_output(Role role) noexcept { return role != Role::Input && role != Role::CarryInput; }
+bool is_output(Role role) noexcept {
+  return role != Role::Input && role != Role::LastingInput && role != Role::CarryInput;
+}
 bool is_carry(Role role) noexcept { return role == Role::CarryInput || role == Role::CarryOutput; }
 
 Shape strides_of(const View& view) noexcept {
@@ -186,11 +188,12 @@ Status OperandChecks::check_overlaps() const noexcept {
     for (int j = 0; j < count_; ++j) {
       const Checked& other = tensors_[j];
       if (j == i || other.empty || output.end <= other.begin || other.end <= output.begin) continue;
-      const bool of_a_kind = is_carry(output.role) == is_carry(other.role);
-      const bool in_place = output.role != Role::SummedOutput && !is_output(other.role) && of_a_kind &&
-                            output.element == other.element && same_view(output.bytes(), other.bytes());
+      const bool replaces = output.role != Role::SummedOutput && other.role != Role::LastingInput &&
+                            is_carry(output.role) == is_carry(other.role);
+      const bool in_place = replaces && !is_output(other.role) && output.element == other.element &&
+                            same_view(output.bytes(), other.bytes());
       if (in_place || provably_disjoint(output.bytes(), other.bytes())) continue;
-      const Text text = output.role == Role::SummedOutput || !of_a_kind ? Text::SummedOverlap : Text::Overlap;
+      const Text text = replaces ? Text::Overlap : Text::SummedOverlap;
       return fail(text, {plan_, output.name, other.name});
     }
   }

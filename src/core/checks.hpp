@@ -46,6 +46,7 @@ enum class Role {
   Input,
   Output,        ///< may be exactly the view of an input
   SummedOutput,  ///< made of many elements, as summed gradients are: shares no memory with anything
+  LastingInput,  ///< read for every element: shares memory with no output
   CarryInput,    ///< read, and shares memory with nothing but a CarryOutput that is exactly the same view
   CarryOutput,
 };

@@ -1,8 +1,11 @@
 // A scan or its gradient as its plan hands it to a backend.
 #pragma once
 
+#include <optional>
+
 #include "core/layout.hpp"
 #include "scan/kinds.hpp"
+#include "scan/segments.hpp"
 
 namespace planck::scan {
 
@@ -21,6 +24,9 @@ struct ScanJob {
   /// absent). Backward: `inputs` tensors as kX, kIndices and kH place them (h may be absent), `outputs` gradients (dx;
   /// or da, db, d_initial, which may be absent), and the initial state (or absent). A backend may rewrite the loop.
   core::StridedLoop* loop = nullptr;
+  /// Of a ragged batch, which has no carries: the axis' segments, whose initial states, and the gradients of those, do
+  /// not move along the axis.
+  std::optional<Segments> segments{};
 
   /// The operand of the initial state.
   int initial_operand() const { return inputs + outputs; }

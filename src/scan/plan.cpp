@@ -49,6 +49,7 @@ Status check_descriptor(std::string_view plan, const ScanDescriptor& d, bool bac
   if (d.ties != ScanTies::First && d.ties != ScanTies::Last) {
     return fail(Text::TiesUnknown, {plan, static_cast<std::int32_t>(d.ties)});
   }
+  PLANCK_TRY(scan::check_segments(plan, problem_of(d)));
   if (!d.index_element) return {};
   if (!row->extremum) {
     return fail(Text::ArgumentUnexpected, {plan, "index_element", "only Cummax and Cummin have indices"});
@@ -69,7 +70,7 @@ bool run_small(const ScanDescriptor& d, const Choice& choice, const ScanArgs& a)
   core::SmallOperands operands(d.input_shape);
   const int axis = front_axis(d.scan_axis, d.input_shape);
   if (run == nullptr || !operands.has_work() || d.input_shape[axis] != operands.elements() || d.exclusive ||
-      d.index_element || a.indices || a.carry_in || a.carry_out) {
+      d.index_element || d.offset_element || a.indices || a.carry_in || a.carry_out || a.offsets) {
     return false;
   }
   if (!operands.add_input(a.x, d.element) || !operands.add_output(a.y, d.element)) return false;
@@ -86,6 +87,7 @@ Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanArgs& a) 
     PLANCK_TRY(checks.add({"indices", Role::SummedOutput, *a.indices, *d.index_element, &d.input_shape}));
   }
   PLANCK_TRY(scan::add_carries(checks, kForward, p, a));
+  PLANCK_TRY(scan::add_offsets(checks, kForward, p, a.offsets));
   return checks.check_overlaps();
 }
 
@@ -101,7 +103,7 @@ Status run_job(const backend::Run& run, const ScanDescriptor& d, const ScanArgs&
   job.inputs = 1;
   job.outputs = a.indices ? 2 : 1;
   if (carries) job.carries = &*carries;
-  return scan::hand_over(run, job);
+  return scan::hand_over(run, job, a.offsets);
 }
 
 Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanBackwardArgs& a) noexcept {
@@ -113,6 +115,7 @@ Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanBackwardA
   if (a.y) PLANCK_TRY(checks.add({"y", Role::Input, *a.y, d.element, &d.input_shape}));
   if (a.indices) PLANCK_TRY(checks.add({"indices", Role::Input, *a.indices, *d.index_element, &d.input_shape}));
   PLANCK_TRY(checks.add({"dx", Role::Output, a.dx, d.element, &d.input_shape}));
+  PLANCK_TRY(scan::add_offsets(checks, kBackward, problem_of(d), a.offsets));
   return checks.check_overlaps();
 }
 
@@ -128,7 +131,7 @@ Status run_job(const backend::Run& run, const ScanDescriptor& d, const ScanBackw
   job.outputs = 1;
   loop.add(a.dx);
   loop.add_absent(d.element);
-  return scan::hand_over(run, job);
+  return scan::hand_over(run, job, a.offsets);
 }
 
 }  // namespace
@@ -155,6 +158,7 @@ Result<void> ScanOp::run(const Descriptor& d, const PlanChoice& choice, const St
   PLANCK_TRY(check(checks, d, a));
   PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
   if (backend::reads_tensors(run)) PLANCK_TRY(scan::check_carry_in(run.plan, problem_of(d), a));
+  PLANCK_TRY(scan::check_offsets_in(run, problem_of(d), a.offsets));
   return run_job(run, d, a);
 }
 
@@ -178,6 +182,7 @@ Result<void> ScanBackwardOp::run(const Descriptor& d, const PlanChoice& choice, 
   OperandChecks checks(run.plan);
   PLANCK_TRY(check(checks, d, a));
   PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
+  PLANCK_TRY(scan::check_offsets_in(run, problem_of(d), a.offsets));
   return run_job(run, d, a);
 }
 

@@ -23,6 +23,8 @@ struct ScanProblem {
   const Shape& shape;
   int axis;
   bool reverse;
+  std::optional<ElementKind> offset_element;
+  std::int64_t segments;
 };
 
 /// An axis counted from the end becomes one counted from the front.
@@ -37,13 +39,17 @@ inline ScanProblem problem_of(const ScanDescriptor& d) {
   return {{d.kind, d.element, d.ties, d.index_element, false, d.exclusive},
           d.input_shape,
           front_axis(d.scan_axis, d.input_shape),
-          d.reverse};
+          d.reverse,
+          d.offset_element,
+          d.segments};
 }
 inline ScanProblem problem_of(const LinearRecurrenceDescriptor& d) {
   return {{.kind = ScanKind::LinearRecurrence, .element = d.element, .initial = d.initial},
           d.input_shape,
           front_axis(d.scan_axis, d.input_shape),
-          d.reverse};
+          d.reverse,
+          d.offset_element,
+          d.segments};
 }
 
 /// Some gradients are the same scan from the other end.
@@ -51,6 +57,7 @@ inline ScanJob job_of(const ScanProblem& p, bool backward, StridedLoop* loop) {
   const bool turned = backward && p.key.row().own_reverse;
   ScanJob job{p.key, backward && !turned, p.reverse != turned, p.axis};
   job.loop = loop;
+  if (p.offset_element) job.segments = Segments{.count = p.segments, .element = *p.offset_element};
   return job;
 }
 
@@ -60,8 +67,8 @@ Status check_axis(std::string_view plan, std::string_view name, int axis, const 
 Result<detail::PlanChoice> select_scan(std::string_view plan, const ScanProblem& p, bool backward, const Stream& stream,
                                        const PlanPreference& preference) noexcept;
 
-/// Hands the job to the backend, its operands in scan order.
-Status hand_over(const Run& run, const ScanJob& job) noexcept;
+/// Hands the job to the backend, its operands in scan order. Offsets are there exactly if the job has segments.
+Status hand_over(const Run& run, ScanJob& job, const std::optional<AnyTensorRef>& offsets) noexcept;
 
 template <class AnyTensor>
 void add_or_absent(StridedLoop& loop, const std::optional<AnyTensor>& view, ElementKind element) {
@@ -71,6 +78,18 @@ void add_or_absent(StridedLoop& loop, const std::optional<AnyTensor>& view, Elem
     loop.add_absent(element);
   }
 }
+
+// ---- ragged batches ----
+
+/// What a descriptor says of segments.
+Status check_segments(std::string_view plan, const ScanProblem& p) noexcept;
+
+/// Offsets are given exactly when the descriptor says of which kind.
+Status add_offsets(OperandChecks& checks, std::string_view plan, const ScanProblem& p,
+                   const std::optional<AnyTensorRef>& offsets) noexcept;
+
+/// What offsets hold, checked last, where the backend reads them.
+Status check_offsets_in(const Run& run, const ScanProblem& p, const std::optional<AnyTensorRef>& offsets) noexcept;
 
 // ---- carries ----
 

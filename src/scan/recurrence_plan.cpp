@@ -24,11 +24,12 @@ constexpr std::string_view kBackward = "LinearRecurrenceBackwardPlan";
 Status check_descriptor(std::string_view plan, const LinearRecurrenceDescriptor& d) noexcept {
   if (!is_float(d.element)) return fail(Text::ElementUnsupported, {plan, "element", printable(d.element)});
   PLANCK_TRY(core::check_shape(plan, "input_shape", d.input_shape));
-  return scan::check_axis(plan, "scan_axis", d.scan_axis, d.input_shape);
+  PLANCK_TRY(scan::check_axis(plan, "scan_axis", d.scan_axis, d.input_shape));
+  return scan::check_segments(plan, problem_of(d));
 }
 
 Shape initial_shape(const LinearRecurrenceDescriptor& d) {
-  return scan::with_extent(d.input_shape, problem_of(d).axis, 1);
+  return scan::with_extent(d.input_shape, problem_of(d).axis, d.offset_element ? d.segments : 1);
 }
 
 Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d, const LinearRecurrenceArgs& a) noexcept {
@@ -45,10 +46,11 @@ Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d, const L
   PLANCK_TRY(scan::check_piece(kForward, p, a.carry_in.has_value(), a.carry_out.has_value()));
   PLANCK_TRY(checks.add({"a", Role::Input, a.a, d.element, &d.input_shape}));
   PLANCK_TRY(checks.add({"b", Role::Input, a.b, d.element, &d.input_shape}));
-  const Shape segment = initial_shape(d);
-  if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &segment}));
+  const Shape start = initial_shape(d);
+  if (a.initial) PLANCK_TRY(checks.add({"initial", Role::Input, *a.initial, d.element, &start}));
   PLANCK_TRY(checks.add({"h", Role::Output, a.h, d.element, &d.input_shape}));
   PLANCK_TRY(scan::add_carries(checks, kForward, p, a));
+  PLANCK_TRY(scan::add_offsets(checks, kForward, p, a.offsets));
   return checks.check_overlaps();
 }
 
@@ -64,7 +66,7 @@ Status run_job(const backend::Run& run, const LinearRecurrenceDescriptor& d, con
   job.inputs = 2;
   job.outputs = 1;
   if (carries) job.carries = &*carries;
-  return scan::hand_over(run, job);
+  return scan::hand_over(run, job, a.offsets);
 }
 
 Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d,
@@ -84,6 +86,7 @@ Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d,
   if (a.da) PLANCK_TRY(checks.add({"da", Role::Output, *a.da, d.element, &d.input_shape}));
   if (a.db) PLANCK_TRY(checks.add({"db", Role::Output, *a.db, d.element, &d.input_shape}));
   if (a.d_initial) PLANCK_TRY(checks.add({"d_initial", Role::SummedOutput, *a.d_initial, d.element, &start}));
+  PLANCK_TRY(scan::add_offsets(checks, kBackward, problem_of(d), a.offsets));
   return checks.check_overlaps();
 }
 
@@ -100,7 +103,7 @@ Status run_job(const backend::Run& run, const LinearRecurrenceDescriptor& d,
   ScanJob job = scan::job_of(problem_of(d), true, &loop);
   job.inputs = 3;
   job.outputs = 3;
-  return scan::hand_over(run, job);
+  return scan::hand_over(run, job, a.offsets);
 }
 
 }  // namespace
@@ -127,6 +130,7 @@ Result<void> LinearRecurrenceOp::run(const Descriptor& d, const PlanChoice& choi
   PLANCK_TRY(check(checks, d, a));
   PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
   if (backend::reads_tensors(run)) PLANCK_TRY(scan::check_carry_in(run.plan, problem_of(d), a));
+  PLANCK_TRY(scan::check_offsets_in(run, problem_of(d), a.offsets));
   return run_job(run, d, a);
 }
 
@@ -151,6 +155,7 @@ Result<void> LinearRecurrenceBackwardOp::run(const Descriptor& d, const PlanChoi
   OperandChecks checks(run.plan);
   PLANCK_TRY(check(checks, d, a));
   PLANCK_TRY(checks.check_workspace(workspace, choice.workspace_bytes));
+  PLANCK_TRY(scan::check_offsets_in(run, problem_of(d), a.offsets));
   return run_job(run, d, a);
 }
 

@@ -72,9 +72,7 @@ void scan_rows(const scan::ScanJob& job) {
   });
 }
 
-}  // namespace
-
-Status run_scan(const Run&, const scan::ScanJob& job) noexcept {
+void run_one(const scan::ScanJob& job) {
   if (job.loop->count() == 0) {
     scan::run_empty(job);
   } else if (job.backward) {
@@ -83,6 +81,19 @@ Status run_scan(const Run&, const scan::ScanJob& job) noexcept {
     scan::with_element(job.key.element, [&]<class T>(T) {
       scan::with_scan<T>(job.key, [&]<class V, class Scan>(V, Scan) { scan_rows<Scan, T, V>(job); });
     });
+  }
+}
+
+}  // namespace
+
+Status run_scan(const Run&, const scan::ScanJob& job) noexcept {
+  if (!job.segments) {
+    run_one(job);
+    return {};
+  }
+  for (std::int64_t i = 0; i < job.segments->count; ++i) {
+    StridedLoop loop = *job.loop;
+    run_one(scan::job_of_segment(job, i, &loop));
   }
   return {};
 }

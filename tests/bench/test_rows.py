@@ -6,7 +6,21 @@ import pytest
 
 from bench.goals import goal_of, reads_twice
 from bench.peers import COMPILED, EAGER, JAX, NUMPY, wanted
-from bench.rows import DTYPES, HOSTILE, LLM, M16, OPS, SCAN_LAYOUTS, SCANS, SCOPES, SMALL, Row, directions, rows
+from bench.rows import (
+    DTYPES,
+    HOSTILE,
+    LLM,
+    M16,
+    OPS,
+    RAGGED_LENGTHS,
+    SCAN_LAYOUTS,
+    SCANS,
+    SCOPES,
+    SMALL,
+    Row,
+    directions,
+    rows,
+)
 
 SQUARE = (4096, 4096)
 
@@ -93,3 +107,14 @@ def test_peers_by_mode():
     assert [wanted(name, plain, "default") for name in (EAGER, COMPILED, NUMPY, JAX)] == [True, True, True, False]
     assert [wanted(name, elsewhere, "default") for name in (EAGER, COMPILED, NUMPY, JAX)] == [True, False, False, False]
     assert all(wanted(name, elsewhere, "full") for name in (EAGER, COMPILED, NUMPY, JAX))
+
+
+@pytest.mark.parametrize("mode", ["default", "full"])
+def test_ragged_batches_of_every_scan(mode):
+    """512 segments, the shortest and the longest among them, which only a loop does too."""
+    found = [row for row in rows(mode) if row.part == "ragged"]
+    assert {(row.op, row.direction) for row in found} == {(op, d) for op in SCANS for d in directions(op)}
+    assert (len(RAGGED_LENGTHS), min(RAGGED_LENGTHS), max(RAGGED_LENGTHS)) == (512, 1, 8192)
+    for row in found:
+        assert row.shape == (sum(RAGGED_LENGTHS),) and goal_of(row) is None
+        assert [name for name in (EAGER, COMPILED, NUMPY, JAX) if wanted(name, row, mode)] == [EAGER]

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <set>
+#include <string>
 #include <thread>
 
 #include "cpu/isa.hpp"
@@ -61,7 +62,9 @@ namespace {
 class PreparedCase {
  public:
   PreparedCase(const cpu::KernelRow& row, const Shape& shape, const Stream& stream)
-      : case_(make_case(row, shape, row.terms ? Broadcast::Scalar : Broadcast::None)) {
+      : PreparedCase(row, shape, stream, row.terms ? Broadcast::Scalar : Broadcast::None) {}
+  PreparedCase(const cpu::KernelRow& row, const Shape& shape, const Stream& stream, Broadcast broadcast)
+      : case_(make_case(row, shape, broadcast)) {
     for (const TensorSpec& spec : case_.tensors) {
       tensors_.emplace_back(spec.element, spec.shape, Layout::Contiguous);
       fill(tensors_.back(), spec, tensors_.size(), case_.unit);
@@ -86,12 +89,16 @@ TEST(PlanContract, RunAllocatesNothingAfterTheExecutorsFirstUse) {
   void* volatile probe = std::malloc(16);  // volatile: a compiler may remove an unused pair
   std::free(probe);
   ASSERT_GT(allocations.load(), at_start) << "the counter does not see malloc";
-  for (const auto& row : kernel_list()) {
-    const PreparedCase prepared(row, {300, 1000}, Stream::cpu());
+  const auto check = [](const PreparedCase& prepared, const std::string& name) {
     ASSERT_TRUE(prepared.run());
     const std::int64_t before = allocations.load();
     for (int i = 0; i < 20; ++i) ASSERT_TRUE(prepared.run());
-    ASSERT_EQ(allocations.load() - before, 0) << name_of(row);
+    ASSERT_EQ(allocations.load() - before, 0) << name;
+  };
+  for (const auto& row : kernel_list()) {
+    check(PreparedCase(row, {300, 1000}, Stream::cpu()), name_of(row));
+    if (row.category != OpCategory::Scan) continue;
+    check(PreparedCase(row, {300, 1000}, Stream::cpu(), Broadcast::RaggedScalar), name_of(row) + " in segments");
   }
 #else
   GTEST_SKIP() << "the sanitizer owns malloc";

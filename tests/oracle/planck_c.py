@@ -93,27 +93,27 @@ class FakeQuantizeBackwardArgs(ctypes.Structure):
 
 class ScanDescriptor(ctypes.Structure):
     _fields_ = [("kind", _i32), ("input_shape", Shape), ("scan_axis", _i32), ("reverse", _i32), ("element", _i32),
-                ("exclusive", _i32), ("ties", _i32)]
+                ("exclusive", _i32), ("ties", _i32), ("segments", _i64)]
 
 
 class ScanArgs(ctypes.Structure):
-    _fields_ = [(name, _tensor_p) for name in ("x", "y", "indices", "carry_in", "carry_out")]
+    _fields_ = [(name, _tensor_p) for name in ("x", "y", "indices", "carry_in", "carry_out", "offsets")]
 
 
 class ScanBackwardArgs(ctypes.Structure):
-    _fields_ = [(name, _tensor_p) for name in ("dy", "dx", "x", "y", "indices")]
+    _fields_ = [(name, _tensor_p) for name in ("dy", "dx", "x", "y", "indices", "offsets")]
 
 
 class LinearRecurrenceDescriptor(ctypes.Structure):
-    _fields_ = [("input_shape", Shape), ("scan_axis", _i32), ("reverse", _i32), ("element", _i32)]
+    _fields_ = [("input_shape", Shape), ("scan_axis", _i32), ("reverse", _i32), ("element", _i32), ("segments", _i64)]
 
 
 class LinearRecurrenceArgs(ctypes.Structure):
-    _fields_ = [(name, _tensor_p) for name in ("a", "b", "initial", "h", "carry_in", "carry_out")]
+    _fields_ = [(name, _tensor_p) for name in ("a", "b", "initial", "h", "carry_in", "carry_out", "offsets")]
 
 
 class LinearRecurrenceBackwardArgs(ctypes.Structure):
-    _fields_ = [(name, _tensor_p) for name in ("dh", "a", "h", "initial", "da", "db", "d_initial")]
+    _fields_ = [(name, _tensor_p) for name in ("dh", "a", "h", "initial", "da", "db", "d_initial", "offsets")]
 
 
 class BinaryParamDescriptor(ctypes.Structure):

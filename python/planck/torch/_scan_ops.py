@@ -14,41 +14,47 @@ from planck.torch._register import like_first, register
 _core = _numpy_core.for_torch
 
 
-def cumsum(x: Tensor, dim: int, reverse: bool, exclusive: bool) -> Tensor:
-    return _core.scan(_core.CUMSUM, x, dim, reverse, exclusive, None)
+def cumsum(x: Tensor, offsets: Optional[Tensor], dim: int, reverse: bool, exclusive: bool) -> Tensor:
+    return _core.scan(_core.CUMSUM, x, dim, reverse, exclusive, offsets, None)
 
 
-def cumprod(x: Tensor, dim: int, reverse: bool, exclusive: bool) -> Tensor:
-    return _core.scan(_core.CUMPROD, x, dim, reverse, exclusive, None)
+def cumprod(x: Tensor, offsets: Optional[Tensor], dim: int, reverse: bool, exclusive: bool) -> Tensor:
+    return _core.scan(_core.CUMPROD, x, dim, reverse, exclusive, offsets, None)
 
 
-def cumprod_backward(dy: Tensor, x: Tensor, dim: int, reverse: bool, exclusive: bool) -> Tensor:
-    return _core.scan_backward(_core.CUMPROD, dy, x, None, None, dim, reverse, exclusive, "last", None)
+def cumprod_backward(
+    dy: Tensor, x: Tensor, offsets: Optional[Tensor], dim: int, reverse: bool, exclusive: bool
+) -> Tensor:
+    return _core.scan_backward(_core.CUMPROD, dy, x, None, None, dim, reverse, exclusive, "last", offsets, None)
 
 
-def logcumsumexp(x: Tensor, dim: int, reverse: bool, exclusive: bool) -> Tensor:
-    return _core.scan(_core.LOGCUMSUMEXP, x, dim, reverse, exclusive, None)
+def logcumsumexp(x: Tensor, offsets: Optional[Tensor], dim: int, reverse: bool, exclusive: bool) -> Tensor:
+    return _core.scan(_core.LOGCUMSUMEXP, x, dim, reverse, exclusive, offsets, None)
 
 
-def logcumsumexp_backward(dy: Tensor, x: Tensor, y: Tensor, dim: int, reverse: bool, exclusive: bool) -> Tensor:
-    return _core.scan_backward(_core.LOGCUMSUMEXP, dy, x, y, None, dim, reverse, exclusive, "last", None)
+def logcumsumexp_backward(
+    dy: Tensor, x: Tensor, y: Tensor, offsets: Optional[Tensor], dim: int, reverse: bool, exclusive: bool
+) -> Tensor:
+    return _core.scan_backward(_core.LOGCUMSUMEXP, dy, x, y, None, dim, reverse, exclusive, "last", offsets, None)
 
 
-def cummax(x: Tensor, dim: int, reverse: bool) -> tuple[Tensor, Tensor]:
-    return _core.extremum(_core.CUMMAX, x, dim, reverse, "last", "int64", None)
+def cummax(x: Tensor, offsets: Optional[Tensor], dim: int, reverse: bool) -> tuple[Tensor, Tensor]:
+    return _core.extremum(_core.CUMMAX, x, dim, reverse, "last", "int64", offsets, None)
 
 
-def cummin(x: Tensor, dim: int, reverse: bool) -> tuple[Tensor, Tensor]:
-    return _core.extremum(_core.CUMMIN, x, dim, reverse, "last", "int64", None)
+def cummin(x: Tensor, offsets: Optional[Tensor], dim: int, reverse: bool) -> tuple[Tensor, Tensor]:
+    return _core.extremum(_core.CUMMIN, x, dim, reverse, "last", "int64", offsets, None)
 
 
-def cummax_backward(dy: Tensor, indices: Tensor, dim: int, reverse: bool) -> Tensor:
+def cummax_backward(dy: Tensor, indices: Tensor, offsets: Optional[Tensor], dim: int, reverse: bool) -> Tensor:
     """Of `cummin` too: the indices say who won."""
-    return _core.scan_backward(_core.CUMMAX, dy, None, None, indices, dim, reverse, False, "last", None)
+    return _core.scan_backward(_core.CUMMAX, dy, None, None, indices, dim, reverse, False, "last", offsets, None)
 
 
-def linear_recurrence(a: Tensor, b: Tensor, initial: Optional[Tensor], dim: int, reverse: bool) -> Tensor:
-    return _core.linear_recurrence(a, b, dim, initial, reverse, None)
+def linear_recurrence(
+    a: Tensor, b: Tensor, initial: Optional[Tensor], offsets: Optional[Tensor], dim: int, reverse: bool
+) -> Tensor:
+    return _core.linear_recurrence(a, b, dim, initial, reverse, offsets, None)
 
 
 def linear_recurrence_backward(
@@ -56,6 +62,7 @@ def linear_recurrence_backward(
     a: Tensor,
     h: Optional[Tensor],
     initial: Optional[Tensor],
+    offsets: Optional[Tensor],
     b_shape: Sequence[int],
     dim: int,
     reverse: bool,
@@ -65,12 +72,12 @@ def linear_recurrence_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Empty for what is not wanted. `h` is for the gradient of `a` alone."""
     wanted = (want_a, want_b, want_initial)
-    found = _core.linear_recurrence_backward(dh, a, h, dim, initial, b_shape, reverse, *wanted, None)
+    found = _core.linear_recurrence_backward(dh, a, h, dim, initial, b_shape, reverse, offsets, *wanted, None)
     da, db, d_initial = (dh.new_empty(0) if x is None else x for x in found)
     return da, db, d_initial
 
 
-def _extremum_fake(x: Tensor, dim: int, reverse: bool) -> tuple[Tensor, Tensor]:
+def _extremum_fake(x: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     return torch.empty_like(x), torch.empty_like(x, dtype=torch.int64)
 
 
@@ -83,7 +90,13 @@ def _recurrence_fake(a: Tensor, b: Tensor, *_: Any) -> Tensor:
 
 
 def _recurrence_backward_fake(
-    dh: Tensor, a: Tensor, h: Optional[Tensor], initial: Optional[Tensor], b_shape: Sequence[int], *options: Any
+    dh: Tensor,
+    a: Tensor,
+    h: Optional[Tensor],
+    initial: Optional[Tensor],
+    offsets: Optional[Tensor],
+    b_shape: Sequence[int],
+    *options: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
     _, _, want_a, want_b, want_initial = options
     full = a if a.shape == dh.shape else dh

@@ -6,12 +6,27 @@
 #include "scan/cpu/exclusive.hpp"
 #include "scan/cpu/inclusive.hpp"
 #include "scan/cpu/kernel_row.hpp"
+#include "scan/cpu/ragged.hpp"
 #include "scan/cpu/schedule.hpp"
 #include "scan/scalar.hpp"
 
 namespace planck::cpu {
 
 using scan::ScanJob;
+
+namespace {
+
+void run_one(const Run& run, const ScanJob& job) noexcept {
+  if (job.loop->count() == 0) {
+    scan::run_empty(job);
+  } else if (job.backward) {
+    job.key.exclusive ? run_exclusive_backward(run, job) : run_inclusive_backward(run, job, backward_cuttable(job));
+  } else {
+    job.key.exclusive ? run_exclusive(run, job) : run_inclusive(run, job);
+  }
+}
+
+}  // namespace
 
 Status prepare_scan(const ScanJob& job, Selection& selection) noexcept {
   std::span<const KernelRow> kernels;
@@ -22,6 +37,10 @@ Status prepare_scan(const ScanJob& job, Selection& selection) noexcept {
   const std::int64_t length = job.loop->extent[job.axis];
   const std::int64_t rows = length == 0 ? 0 : job.loop->count() / length;
   const int threads = selection.request.stream.threads();
+  if (job.segments) {
+    selection.want_workspace(segments_workspace(rows, length, rows * size_of(job.key.element), states, threads));
+    return {};
+  }
   // An exclusive scan has one element less, and that may be cut otherwise.
   for (const std::int64_t scanned : {length, job.key.exclusive ? length - 1 : length}) {
     selection.want_workspace(scan_workspace(rows, scanned, states, threads));
@@ -30,13 +49,7 @@ Status prepare_scan(const ScanJob& job, Selection& selection) noexcept {
 }
 
 Status run_scan(const Run& run, const ScanJob& job) noexcept {
-  if (job.loop->count() == 0) {
-    scan::run_empty(job);
-  } else if (job.backward) {
-    job.key.exclusive ? run_exclusive_backward(run, job) : run_inclusive_backward(run, job, backward_cuttable(job));
-  } else {
-    job.key.exclusive ? run_exclusive(run, job) : run_inclusive(run, job);
-  }
+  job.segments ? run_segments(run, job, run_one) : run_one(run, job);
   return {};
 }
 

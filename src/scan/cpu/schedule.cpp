@@ -15,13 +15,17 @@ ScanStates states_of(const ScanKernel& kernel) {
   return {kernel.parts, kernel.lags, kernel.feed == nullptr ? 0 : kernel.feed->parts};
 }
 
-/// The level that makes enough blocks to fill registers and threads, if there is one.
+/// Blocks that fill registers and threads.
+constexpr std::int64_t kManyBlocks = 4 * kFewColumns;
+constexpr int kLeastCutLevel = 2;
+
+/// The level that makes enough blocks, if there is one.
 Cut choose_cut(std::int64_t length) {
   Cut cut;
-  for (int level = kCarryLevel; level >= 2; --level) {
+  for (int level = kCarryLevel; level >= kLeastCutLevel; --level) {
     cut.level = level;
     cut.blocks = (length - 1) / cut.size();
-    if (cut.blocks >= 4 * kFewColumns) return cut;
+    if (cut.blocks >= kManyBlocks) return cut;
   }
   return cut.blocks >= kFewColumns ? cut : Cut{};
 }
@@ -118,6 +122,17 @@ std::size_t scan_workspace(std::int64_t rows, std::int64_t length, const ScanSta
   }
   const std::int64_t bytes = std::max(values * kPartBytes, feed);
   return bytes == 0 ? 0 : static_cast<std::size_t>(bytes + kPartBytes);
+}
+
+std::size_t longest_scan_workspace(std::int64_t rows, std::int64_t length, const ScanStates& states,
+                                   int threads) noexcept {
+  std::size_t most = scan_workspace(rows, length, states, threads);
+  // A longer axis has more blocks, but for those of a higher level.
+  for (int level = kLeastCutLevel + 1; level <= kCarryLevel; ++level) {
+    const std::int64_t longest = kManyBlocks * numerics::block_size(level);
+    if (longest < length) most = std::max(most, scan_workspace(rows, longest, states, threads));
+  }
+  return most;
 }
 
 void run_scan_pass(const Stream& stream, const ScanPass& scan, const Workspace& workspace) noexcept {

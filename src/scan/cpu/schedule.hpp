@@ -13,6 +13,9 @@ namespace planck::cpu {
 
 /// Bytes that let a few long rows or columns be shared among threads, and feeds keep their states.
 std::size_t scan_workspace(std::int64_t rows, std::int64_t length, const ScanStates& states, int threads) noexcept;
+/// Enough for an axis of any length up to this one.
+std::size_t longest_scan_workspace(std::int64_t rows, std::int64_t length, const ScanStates& states,
+                                   int threads) noexcept;
 
 /// An output may be an input's view. The engine is content with less workspace, down to nothing.
 void run_scan_pass(const Stream& stream, const ScanPass& scan, const Workspace& workspace) noexcept;

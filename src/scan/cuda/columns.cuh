@@ -80,18 +80,17 @@ __device__ __forceinline__ void load_late_column(const ScanTask& task, const Row
   if constexpr (Pass::kLeads) set_edge(task, at, s, e);
 }
 
-/// Columns of up to 4096 steps, or segments of 512 of longer ones. Two blocks a multiprocessor allow as many registers
-/// as there are: left to itself the compiler takes fewer for more blocks, and spills.
+/// Columns of up to 4096 steps, or segments of 512 of longer ones: from `item` on every so many.
 template <class Pass>
-__global__ void __launch_bounds__(kColumnThreads, 2) scan_columns(const ScanTask task, const ScanMode mode) {
+__device__ __forceinline__ void walk_columns(const ScanTask& task, const ScanMode mode, std::int64_t item,
+                                             const std::int64_t every) {
   using V = typename Pass::V;
   using Math = typename Pass::Math;
   using State = typename Pass::State;
   constexpr int kParts = Math::kParts;
   constexpr std::int64_t kSegment = numerics::block_size(kColumnLevel);
   const std::int64_t items = mode == ScanMode::Whole ? task.rows : task.rows * task.segments;
-  for (std::int64_t item = std::int64_t{blockIdx.x} * kColumnThreads + threadIdx.x; item < items;
-       item += std::int64_t{gridDim.x} * kColumnThreads) {
+  for (; item < items; item += every) {
     const std::int64_t segment = mode == ScanMode::Whole ? 0 : item / task.rows;
     const std::int64_t column = item - segment * task.rows;
     const std::int64_t state = column * task.segments + segment;
@@ -167,6 +166,14 @@ __global__ void __launch_bounds__(kColumnThreads, 2) scan_columns(const ScanTask
       save_edges(task, at, state, begin, end);
     }
   }
+}
+
+/// Two blocks a multiprocessor allow as many registers as there are: left to itself the compiler takes fewer for more
+/// blocks, and spills.
+template <class Pass>
+__global__ void __launch_bounds__(kColumnThreads, 2) scan_columns(const ScanTask task, const ScanMode mode) {
+  walk_columns<Pass>(task, mode, std::int64_t{blockIdx.x} * kColumnThreads + threadIdx.x,
+                     std::int64_t{gridDim.x} * kColumnThreads);
 }
 
 /// From the totals of a column's segments to the prefix before each, by a block of 64 or 512 threads for each column. A

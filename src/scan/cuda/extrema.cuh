@@ -11,9 +11,9 @@ core::Status run_extremum(const CudaScan& scan, bool positions) noexcept {
   using cuda::ForwardPass;
   using scalar::ExtremumScan;
   if (positions) {
-    return cuda::run_scan<ForwardPass<ExtremumScan<V, largest, last, true>, V>>(scan.run, scan.task, scan.schedule);
+    return cuda::run_scan<ForwardPass<ExtremumScan<V, largest, last, true>, V>>(scan);
   }
-  return cuda::run_scan<ForwardPass<ExtremumScan<V, largest, last, false>, V>>(scan.run, scan.task, scan.schedule);
+  return cuda::run_scan<ForwardPass<ExtremumScan<V, largest, last, false>, V>>(scan);
 }
 
 template <class V>

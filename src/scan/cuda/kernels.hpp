@@ -12,6 +12,7 @@ struct CudaScan {
   const backend::Run& run;
   const cuda::ScanTask& task;
   const cuda::ScanSchedule& schedule;
+  const cuda::ScanSegments* segments = nullptr;  ///< of a ragged batch
 };
 
 core::Status cuda_sums(const CudaScan& scan, ScanKind kind, bool floats) noexcept;  ///< Cumsum, Cumprod

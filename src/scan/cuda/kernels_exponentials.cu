@@ -14,7 +14,7 @@ using Backward = cuda::BackwardPass<scalar::LogCumsumExpGradient<double, C, fed>
 
 template <class Pass>
 core::Status run_pass(const CudaScan& scan) noexcept {
-  return cuda::run_scan<Pass>(scan.run, scan.task, scan.schedule);
+  return cuda::run_scan<Pass>(scan);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace planck::scan {
 
 core::Status cuda_recurrence(const CudaScan& scan) noexcept {
   using Pass = cuda::ForwardPass<scalar::LinearRecurrenceScan<double>, double>;
-  return cuda::run_scan<Pass>(scan.run, scan.task, scan.schedule);
+  return cuda::run_scan<Pass>(scan);
 }
 
 core::Status cuda_gradient(const CudaScan& scan, ScanKind kind) noexcept {
@@ -15,11 +15,11 @@ core::Status cuda_gradient(const CudaScan& scan, ScanKind kind) noexcept {
   using Extremum = cuda::BackwardPass<scalar::ExtremumGradient<double, 2>, 2, 1, 0b011>;
   switch (kind) {
     case ScanKind::LinearRecurrence:
-      return cuda::run_scan<Recurrence>(scan.run, scan.task, scan.schedule);
+      return cuda::run_scan<Recurrence>(scan);
     case ScanKind::Cumprod:
-      return cuda::run_scan<Product>(scan.run, scan.task, scan.schedule);
+      return cuda::run_scan<Product>(scan);
     default:
-      return cuda::run_scan<Extremum>(scan.run, scan.task, scan.schedule);
+      return cuda::run_scan<Extremum>(scan);
   }
 }
 

@@ -9,7 +9,7 @@ using cuda::run_scan;
 
 core::Status cuda_sums(const CudaScan& scan, ScanKind kind, bool floats) noexcept {
   using Wraps = std::uint64_t;
-  const auto run = [&]<class Pass>(Pass) { return run_scan<Pass>(scan.run, scan.task, scan.schedule); };
+  const auto run = [&]<class Pass>(Pass) { return run_scan<Pass>(scan); };
   if (kind == ScanKind::Cumsum) {
     return floats ? run(ForwardPass<scalar::CumsumScan<double>, double>{})
                   : run(ForwardPass<scalar::CumsumScan<Wraps>, Wraps>{});

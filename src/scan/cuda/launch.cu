@@ -7,18 +7,14 @@
 #include "cuda/entries.hpp"
 #include "cuda/launch.hpp"
 #include "scan/carry.hpp"
-#include "scan/cuda/columns.cuh"
 #include "scan/cuda/kernels.hpp"
-#include "scan/job.hpp"
+#include "scan/cuda/make_task.hpp"
+#include "scan/cuda/segments.cuh"
 
 namespace planck::cuda {
 namespace {
 
 using core::Status;
-using core::StridedLoop;
-using scan::ScanJob;
-
-constexpr std::int64_t kWordBytes = 8;
 
 /// A count of bytes or words that sticks at the largest number.
 class Count {
@@ -74,7 +70,7 @@ Count words_of(const ScanJob& job, const Axis& axis, std::int64_t length) {
   const ScanSchedule schedule(axis.rows, length, axis.inner);
   const auto rows = static_cast<std::uint64_t>(axis.rows);
   Count words = 0;
-  if (schedule.cut()) {
+  if (schedule.cut() && !job.segments) {
     const auto segments = static_cast<std::uint64_t>(schedule.segments);
     words = Count(rows) * (Count(segments) * (kMostParts + kMostParts * kTileLevel + kScanInputs) + kRowWords);
   }
@@ -82,95 +78,15 @@ Count words_of(const ScanJob& job, const Axis& axis, std::int64_t length) {
   return words;
 }
 
-// ---- tasks ----
-
-/// A task over the rows of a loop, without operands.
-ScanTask make_task(const ScanJob& job, const StridedLoop& loop) {
-  ScanTask task{};
-  for (int d = 0; d < loop.rank; ++d) {
-    if (d != job.axis) task.extent[task.rank++] = loop.extent[d];
-  }
-  task.rows = 1;
-  for (int d = 0; d < task.rank; ++d) task.rows *= task.extent[d];
-  task.length = loop.extent[job.axis];
-  task.position_step = 1;
-  return task;
-}
-
-/// One of a loop's operands, in the order of the scan.
-void set_operand(ScanTask& task, int slot, const StridedLoop& loop, int axis, int operand, ElementKind element) {
-  const core::LoopOperand& from = loop.operand[operand];
-  ScanOperand& to = task.operand[slot];
-  to.base = from.base;
-  to.element = element;
-  to.step = from.stride[axis];
-  int lane_dim = 0;
-  for (int d = 0; d < loop.rank; ++d) {
-    if (d != axis) to.stride[lane_dim++] = from.stride[d];
-  }
-}
-
-/// The same, from the scan's end on: step 0 is that of the last element that takes part.
-void flip(ScanTask& task, int slot) {
-  ScanOperand& operand = task.operand[slot];
-  if (operand.base != nullptr) operand.base += (task.length - 1) * operand.step;
-  operand.step = -operand.step;
-}
-
-/// Values of 8 bytes in the workspace for every step, where neighbouring threads find them side by side: columns next
-/// to each other, or a row's steps.
-ScanOperand fed_operand(const ScanJob& job, const StridedLoop& loop, const ScanTask& task, bool columns,
-                        std::int64_t* values, ElementKind element) {
-  ScanOperand fed{};
-  fed.base = reinterpret_cast<std::byte*>(values);
-  fed.element = element;
-  std::int64_t next = kWordBytes;
-  if (!columns) {
-    fed.step = next;
-    next *= task.length;
-  }
-  int lane_dim = task.rank;
-  for (int d = loop.rank - 1; d >= 0; --d) {
-    if (d == job.axis) {
-      if (!columns) continue;
-      fed.step = next;
-      next *= task.length;
-    } else {
-      fed.stride[--lane_dim] = next;
-      next *= loop.extent[d];
-    }
-  }
-  return fed;
-}
-
-/// Drops dimensions of size 1 and makes neighbours one that all operands walk as one.
-void collapse_lanes(ScanTask& task) {
-  const auto erase = [&](int d) {
-    --task.rank;
-    for (int i = d; i < task.rank; ++i) {
-      task.extent[i] = task.extent[i + 1];
-      for (ScanOperand& operand : task.operand) operand.stride[i] = operand.stride[i + 1];
-    }
-  };
-  for (int d = task.rank - 1; d >= 0; --d) {
-    if (task.extent[d] == 1) erase(d);
-  }
-  for (int d = task.rank - 2; d >= 0; --d) {
-    bool one = true;
-    for (const ScanOperand& operand : task.operand) {
-      one &= operand.base == nullptr || operand.stride[d] == operand.stride[d + 1] * task.extent[d + 1];
-    }
-    if (!one) continue;
-    task.extent[d + 1] *= task.extent[d];
-    erase(d);
-  }
-}
+// ---- passes ----
 
 /// One pass over tasks of a shape, with the workspace's places put in.
 class Passes {
  public:
   Passes(const Run& run, const ScanJob& job, const Axis& axis, std::int64_t length, std::int64_t* words)
-      : run_(run), job_(job), schedule_(axis.rows, length, axis.inner), words_(words), rows_(axis.rows) {}
+      : run_(run), job_(job), schedule_(axis.rows, length, axis.inner), words_(words), rows_(axis.rows) {
+    if (job.segments) schedule_.segments = 0;
+  }
 
   bool columns() const { return schedule_.columns; }
   /// After what cut scans keep.
@@ -179,7 +95,9 @@ class Passes {
   }
 
   Status forward(ScanTask& task, const scan::ScanKey& key) const noexcept {
-    const scan::CudaScan scan = prepared(task);
+    ScanSegments segments{};
+    if (job_.segments) segments = segments_along(job_, task.length, false, false);
+    const scan::CudaScan scan = prepared(task, segments);
     const bool floats = is_float(key.element);
     switch (key.kind) {
       case ScanKind::Cumsum:
@@ -198,13 +116,15 @@ class Passes {
   }
 
   Status backward(ScanTask& task) const noexcept {
-    const scan::CudaScan scan = prepared(task);
+    ScanSegments segments{};
+    if (job_.segments) segments = segments_along(job_, task.length, true, job_.key.exclusive);
+    const scan::CudaScan scan = prepared(task, segments);
     if (job_.key.kind == ScanKind::LogCumsumExp) return scan::cuda_exponentials(scan, true);
     return scan::cuda_gradient(scan, job_.key.kind);
   }
 
  private:
-  scan::CudaScan prepared(ScanTask& task) const {
+  scan::CudaScan prepared(ScanTask& task, const ScanSegments& segments) const {
     collapse_lanes(task);
     if (schedule_.cut()) {
       const ScanPlaces places = places_of(schedule_, rows_);
@@ -215,7 +135,7 @@ class Passes {
     }
     task.level = schedule_.level;
     task.segments = schedule_.segments;
-    return {run_, task, schedule_};
+    return {run_, task, schedule_, job_.segments ? &segments : nullptr};
   }
 
   const Run& run_;
@@ -232,6 +152,22 @@ __global__ void __launch_bounds__(kColumnThreads) store_zeros(const ScanTask tas
   for (std::int64_t row = std::int64_t{blockIdx.x} * kColumnThreads + threadIdx.x; row < task.rows;
        row += std::int64_t{gridDim.x} * kColumnThreads) {
     store_value(row_of(task, slot, row), task.operand[slot].element, 0.0);
+  }
+}
+
+/// +0 for what an exclusive gradient leaves out of each segment, or as the gradient of an empty one's initial state.
+__global__ void __launch_bounds__(kColumnThreads)
+    store_segment_zeros(const ScanTask task, const ScanSegments segments, const int slot) {
+  const ScanOperand& operand = task.operand[slot];
+  for (std::int64_t item = std::int64_t{blockIdx.x} * kColumnThreads + threadIdx.x; item < task.rows * segments.count;
+       item += std::int64_t{gridDim.x} * kColumnThreads) {
+    const std::int64_t row = item / segments.count;
+    const std::int64_t i = item - row * segments.count;
+    const SegmentPlace place(segments, i);
+    const bool state = slot == kScanOut + scan::kDInitial;
+    if (state != (place.length == 0)) continue;
+    const std::int64_t at = state ? i * segments.d_initial_step : (place.start + place.length - 1) * operand.step;
+    store_value(row_of(task, slot, row) + at, operand.element, 0.0);
   }
 }
 
@@ -259,14 +195,6 @@ std::int64_t* words_in(const Workspace& workspace) {
 }
 
 // ---- jobs ----
-
-void set_forward(ScanTask& task, const ScanJob& job) {
-  if (job.reverse) {
-    task.position = task.length - 1;
-    task.position_step = -1;
-  }
-  task.identity = scan::identity_word(job.key);
-}
 
 Status forward(const Run& run, const ScanJob& job) noexcept {
   const StridedLoop& loop = *job.loop;
@@ -310,13 +238,22 @@ Status feed(const ScanJob& job, const StridedLoop& loop, const Passes& passes, s
   return passes.forward(task, key);
 }
 
+/// What no element of a segment says of a gradient, whose task's steps are those of the job.
+Status store_zeros_of(const Run& run, const ScanJob& job, const ScanTask& task, std::int64_t length) noexcept {
+  const int slot = job.key.exclusive ? kScanOut : kScanOut + scan::kDInitial;
+  if (task.operand[slot].base == nullptr) return {};
+  const std::int64_t items = task.rows * job.segments->count;
+  return launch(run, (items + kColumnThreads - 1) / kColumnThreads, kColumnThreads, store_segment_zeros, task,
+                segments_along(job, length, false, false), slot);
+}
+
 Status backward(const Run& run, const ScanJob& job) noexcept {
   const StridedLoop& loop = *job.loop;
   const scan::ScanKey& key = job.key;
   ScanTask task = make_task(job, loop);
   if (task.rows == 0) return {};
   const std::int64_t n = task.length;
-  task.length = n > 0 && key.exclusive ? n - 1 : n;
+  task.length = n > 0 && key.exclusive && !job.segments ? n - 1 : n;
   for (int k = 0; k < job.inputs; ++k) {
     const bool winners = k == scan::kIndices && key.indices;
     set_operand(task, kScanIn + k, loop, job.axis, k, winners ? *key.indices : key.element);
@@ -324,14 +261,14 @@ Status backward(const Run& run, const ScanJob& job) noexcept {
   for (int k = 0; k < job.outputs; ++k) {
     set_operand(task, kScanOut + k, loop, job.axis, job.inputs + k, key.element);
   }
-  if (n == 0) {
+  if (n == 0 && !job.segments) {
     // No element uses the initial state.
     if (task.operand[kScanOut + scan::kDInitial].base == nullptr) return {};
     return launch(run, row_blocks(task), kColumnThreads, store_zeros, task, kScanOut + scan::kDInitial);
   }
   set_operand(task, kScanInitial, loop, job.axis, job.inputs + job.outputs, key.element);
   ScanTask zeros = task;  // of an exclusive scan, whose last element nothing uses
-  zeros.operand[kScanOut].base += (n - 1) * zeros.operand[kScanOut].step;
+  if (!job.segments) zeros.operand[kScanOut].base += (n - 1) * zeros.operand[kScanOut].step;
   if (task.length > 0) {
     const Axis axis(loop.extent, loop.rank, job.axis);
     const Passes passes(run, job, axis, task.length, words_in(run.workspace));
@@ -351,6 +288,7 @@ Status backward(const Run& run, const ScanJob& job) noexcept {
     task.moved_y = key.exclusive && key.reads_y();
     PLANCK_TRY(passes.backward(task));
   }
+  if (job.segments) return store_zeros_of(run, job, zeros, n);
   if (!key.exclusive) return {};
   return launch(run, row_blocks(zeros), kColumnThreads, store_zeros, zeros, static_cast<int>(kScanOut));
 }

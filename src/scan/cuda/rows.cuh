@@ -61,25 +61,21 @@ inline constexpr bool kHasExponentials = requires {
 template <class Pass>
 inline constexpr int kShortBlocks = Pass::kBackward || kHasExponentials<Pass> ? 2 : 3;
 
-/// Rows of up to kShortRow steps. `threads` of a warp share a row: all of them, or as many as it has eights, rounded up
-/// to a power of two.
+/// Rows of up to kShortRow steps, by one warp: a handful side by side from w on, and every so many of these. `threads`
+/// of the warp share a row: all of them, or as many as it has eights, rounded up to a power of two.
 template <class Pass>
-__global__ void __launch_bounds__(kShortThreads, kShortBlocks<Pass>)
-    scan_short_rows(const ScanTask task, const int threads) {
+__device__ __forceinline__ void walk_short_rows(const ScanTask& task, const int threads, Quad* const stage,
+                                                std::int64_t w, const std::int64_t every) {
   using V = typename Pass::V;
   using Math = typename Pass::Math;
   using State = typename Pass::State;
-  __shared__ Quad staging[kShortWarps * kStageQuads];
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  Quad* const stage = staging + warp * kStageQuads;
   const int own = lane & (threads - 1);  // among the row's threads
   const int place = digit(own);          // in its eight
   const int eight = own / kEight;        // among the row's eights of threads
   const int rows_per_warp = kWarp / threads;
   const std::int64_t warps = (task.rows + rows_per_warp - 1) / rows_per_warp;
-  for (std::int64_t w = std::int64_t{blockIdx.x} * kShortWarps + warp; w < warps;
-       w += std::int64_t{gridDim.x} * kShortWarps) {
+  for (; w < warps; w += every) {
     const std::int64_t own_row = w * rows_per_warp + lane / threads;
     const bool active = own_row < task.rows;
     const std::int64_t row = active ? own_row : task.rows - 1;
@@ -152,6 +148,15 @@ __global__ void __launch_bounds__(kShortThreads, kShortBlocks<Pass>)
       });
     }
   }
+}
+
+template <class Pass>
+__global__ void __launch_bounds__(kShortThreads, kShortBlocks<Pass>)
+    scan_short_rows(const ScanTask task, const int threads) {
+  __shared__ Quad staging[kShortWarps * kStageQuads];
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  walk_short_rows<Pass>(task, threads, staging + warp * kStageQuads, std::int64_t{blockIdx.x} * kShortWarps + warp,
+                        std::int64_t{gridDim.x} * kShortWarps);
 }
 
 /// What the block of a tile keeps between its threads, apart from the tree.
@@ -242,27 +247,36 @@ struct TileItem {
   bool any_before;  ///< whether there is a prefix before `begin`
 };
 
-/// Rows by tiles of eight steps a thread: whole ones that the block walks, or single tiles. One block a multiprocessor
-/// allows as many registers as there are for so many threads.
+/// What a block of threads shares while it walks tiles.
 template <class Pass>
-__global__ void __launch_bounds__(kTileThreads, 1) scan_tiles(const ScanTask task, const ScanMode mode) {
+struct TileMemory {
+  Quad staging[kTileThreads / kWarp * kStageQuads];
+  Tree<typename Pass::Math> tree;
+  Levels<typename Pass::Math> levels;
+  TileEdges<Pass> edges;
+  TileItem<Pass> its;
+};
+
+/// Rows by tiles of eight steps a thread: whole ones that the block walks, or single tiles, from `item` on every so
+/// many.
+template <class Pass>
+__device__ __forceinline__ void walk_tiles(const ScanTask& task, const ScanMode mode, TileMemory<Pass>& memory,
+                                           std::int64_t item, const std::int64_t every) {
   using V = typename Pass::V;
   using Math = typename Pass::Math;
   using State = typename Pass::State;
   constexpr int kParts = Math::kParts;
-  __shared__ Quad staging[kTileThreads / kWarp * kStageQuads];
-  __shared__ Tree<Math> tree;
-  __shared__ Levels<Math> levels;
-  __shared__ TileEdges<Pass> edges;
-  __shared__ TileItem<Pass> its;
+  Tree<Math>& tree = memory.tree;
+  Levels<Math>& levels = memory.levels;
+  TileEdges<Pass>& edges = memory.edges;
+  TileItem<Pass>& its = memory.its;
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
   const int warp = thread / kWarp;
-  Quad* const stage = staging + warp * kStageQuads;
+  Quad* const stage = memory.staging + warp * kStageQuads;
   const std::int64_t tile = std::int64_t{kEight} * threads;
   const TreeStart tree_start{};
-  for (std::int64_t item = blockIdx.x; item < (mode == ScanMode::Whole ? task.rows : task.rows * task.segments);
-       item += gridDim.x) {
+  for (; item < (mode == ScanMode::Whole ? task.rows : task.rows * task.segments); item += every) {
     if (thread == 0) {
       const std::int64_t row = mode == ScanMode::Whole ? item : item / task.segments;
       const std::int64_t segment = mode == ScanMode::Whole ? 0 : item - row * task.segments;
@@ -341,6 +355,13 @@ __global__ void __launch_bounds__(kTileThreads, 1) scan_tiles(const ScanTask tas
     }
     __syncthreads();
   }
+}
+
+/// One block a multiprocessor allows as many registers as there are for so many threads.
+template <class Pass>
+__global__ void __launch_bounds__(kTileThreads, 1) scan_tiles(const ScanTask task, const ScanMode mode) {
+  __shared__ TileMemory<Pass> memory;
+  walk_tiles(task, mode, memory, blockIdx.x, gridDim.x);
 }
 
 }  // namespace planck::cuda

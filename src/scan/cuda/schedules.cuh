@@ -6,8 +6,8 @@
 #pragma once
 
 #include "cuda/launch.hpp"
-#include "scan/cuda/columns.cuh"
-#include "scan/cuda/schedule.hpp"
+#include "scan/cuda/kernels.hpp"
+#include "scan/cuda/segments.cuh"
 
 namespace planck::cuda {
 
@@ -20,8 +20,27 @@ core::Status run_cut(const backend::Run& run, const ScanTask& task, std::int64_t
   return launch(run, blocks, threads, kernel, task, ScanMode::Finish);
 }
 
+/// Segments of a ragged batch: short ones a warp each, long ones a block, which the kernels find among them; columns a
+/// thread each. None is cut, and nobody here knows their lengths.
 template <class Pass>
-core::Status run_scan(const backend::Run& run, const ScanTask& task, const ScanSchedule& schedule) noexcept {
+core::Status run_segments(const scan::CudaScan& scan) noexcept {
+  const auto& [run, task, schedule, segments] = scan;
+  if (schedule.columns) {
+    const std::int64_t chunks = (task.rows + kColumnThreads - 1) / kColumnThreads;
+    return launch(run, segments->count * chunks, kColumnThreads, scan_segment_columns<Pass>, task, *segments);
+  }
+  const std::int64_t items = task.rows * segments->count;
+  PLANCK_TRY(
+      launch(run, (items + kShortWarps - 1) / kShortWarps, kShortThreads, scan_short_segments<Pass>, task, *segments));
+  // No more can be long than this.
+  const std::int64_t most = task.rows * (task.length / (kShortRow + 1));
+  return launch(run, items < most ? items : most, kTileThreads, scan_long_segments<Pass>, task, *segments);
+}
+
+template <class Pass>
+core::Status run_scan(const scan::CudaScan& scan) noexcept {
+  if (scan.segments != nullptr) return run_segments<Pass>(scan);
+  const auto& [run, task, schedule, segments] = scan;
   if (schedule.columns) {
     const std::int64_t threads = schedule.cut() ? task.rows * task.segments : task.rows;
     const std::int64_t blocks = (threads + kColumnThreads - 1) / kColumnThreads;

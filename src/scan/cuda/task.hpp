@@ -66,4 +66,17 @@ struct ScanTask {
 
 inline constexpr int kRowWords = 2;
 
+/// Where the segments of a ragged batch are along a task's axis, whose offsets only the device reads.
+struct ScanSegments {
+  const std::byte* offsets;
+  std::int64_t offset_step;  ///< bytes
+  bool narrow;               ///< s32, not s64
+  std::int64_t count;
+  std::int64_t length;    ///< of the axis
+  bool mirrored;          ///< steps go from the axis' end
+  std::int64_t left_out;  ///< of the first steps of each: an exclusive gradient has one less
+  std::int64_t initial_step;
+  std::int64_t d_initial_step;
+};
+
 }  // namespace planck::cuda

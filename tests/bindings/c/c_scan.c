@@ -634,6 +634,71 @@ static void test_linear_recurrence_backward(void) {
                planck_linear_recurrence_backward_run(&d, &args, NULL, 0, NULL));
 }
 
+/* Two sequences of three and five elements behind one another, and an empty one between them. */
+static void test_segments(void) {
+  static const int64_t shape[] = {8};
+  static const int64_t offsets_shape[] = {4};
+  static const int64_t start_shape[] = {3};
+  int64_t wide[4] = {0, 3, 3, 8};
+  int32_t narrow[4] = {0, 3, 3, 8};
+  float x_data[8] = {1.0F, 2.0F, 3.0F, 1.0F, 4.0F, 2.0F, 8.0F, 4.0F};
+  float half_data[8] = {0.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F, 0.5F};
+  float start_data[3] = {4.0F, 99.0F, 16.0F};
+  float d_start_data[3] = {7.0F, 7.0F, 7.0F};
+  float y_data[8];
+  int64_t winners[8];
+  const float sums[8] = {1.0F, 3.0F, 6.0F, 1.0F, 5.0F, 7.0F, 15.0F, 19.0F};
+  const float gradient[8] = {6.0F, 5.0F, 3.0F, 19.0F, 18.0F, 14.0F, 12.0F, 4.0F};
+  const int64_t first[8] = {0, 1, 2, 0, 1, 1, 3, 3};
+  const float states[8] = {3.0F, 3.5F, 4.75F, 9.0F, 8.5F, 6.25F, 11.125F, 9.5625F};
+  const float d_starts[3] = {1.375F, 0.0F, 2.375F};
+  planck_tensor x = packed(x_data, PLANCK_F32, 1, shape, 8);
+  planck_tensor y = packed(y_data, PLANCK_F32, 1, shape, 8);
+  planck_tensor half = packed(half_data, PLANCK_F32, 1, shape, 8);
+  planck_tensor start = packed(start_data, PLANCK_F32, 1, start_shape, 3);
+  planck_tensor d_start = packed(d_start_data, PLANCK_F32, 1, start_shape, 3);
+  planck_tensor indices = packed(winners, PLANCK_S64, 1, shape, 8);
+  planck_tensor offsets = packed(wide, PLANCK_S64, 1, offsets_shape, 4);
+  planck_tensor narrow_offsets = packed(narrow, PLANCK_S32, 1, offsets_shape, 4);
+  planck_scan_descriptor d = {
+      .kind = PLANCK_CUMSUM, .input_shape = shape_of(1, shape), .element = PLANCK_F32, .segments = 3};
+  planck_scan_args a = {.x = &x, .y = &y, .offsets = &offsets};
+  planck_scan_backward_args back = {.dy = &x, .dx = &y, .offsets = &narrow_offsets};
+  planck_linear_recurrence_descriptor r = {.input_shape = shape_of(1, shape), .element = PLANCK_F32, .segments = 3};
+  planck_linear_recurrence_args ra = {.a = &half, .b = &x, .initial = &start, .h = &y, .offsets = &offsets};
+  planck_linear_recurrence_backward_args rb = {.dh = &x, .a = &half, .d_initial = &d_start, .offsets = &offsets};
+  size_t bytes = 1;
+
+  CHECK_OK(planck_scan_workspace_size(&d, NULL, &bytes));
+  CHECK(bytes == 0);
+  CHECK_OK(planck_scan_can_implement(&d, &a, NULL));
+  CHECK_OK(planck_scan_run(&d, &a, NULL, 0, NULL));
+  CHECK_ARRAY(sums, y_data);
+  CHECK_OK(planck_scan_backward_run(&d, &back, NULL, 0, NULL));
+  CHECK_ARRAY(gradient, y_data);
+  d.kind = PLANCK_CUMMAX;
+  a.indices = &indices;
+  a.offsets = &narrow_offsets;
+  CHECK_OK(planck_scan_run(&d, &a, NULL, 0, NULL));
+  CHECK_ARRAY(first, winners);
+  CHECK_OK(planck_linear_recurrence_workspace_size(&r, NULL, &bytes));
+  CHECK_OK(planck_linear_recurrence_run(&r, &ra, NULL, 0, NULL));
+  CHECK_ARRAY(states, y_data);
+  CHECK_OK(planck_linear_recurrence_backward_run(&r, &rb, NULL, 0, NULL));
+  CHECK_ARRAY(d_starts, d_start_data);
+
+  wide[2] = 2;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,offsets[2] = 2,[3",
+               planck_linear_recurrence_run(&r, &ra, NULL, 0, NULL));
+  ra.offsets = NULL;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "LinearRecurrencePlan,offsets,absent",
+               planck_linear_recurrence_run(&r, &ra, NULL, 0, NULL));
+  d.segments = 2;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "ScanPlan,offsets,[4],[3]", planck_scan_run(&d, &a, NULL, 0, NULL));
+  d.segments = 0;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "ScanPlan,segments = 0,1,8", planck_scan_run(&d, &a, NULL, 0, NULL));
+}
+
 void test_scans(void) {
   test_sums_and_products();
   test_log_sum_exp();
@@ -650,4 +715,5 @@ void test_scans(void) {
   test_backward_errors();
   test_backward_long_row();
   test_linear_recurrence_backward();
+  test_segments();
 }

@@ -245,7 +245,7 @@ def test_a_mutation_before_the_operation_is_seen():
         x.add_(1)
         y = pt.cumsum(x, 0)
         x.mul_(2)
-        return y, OPS.cumsum(x, 0, False, False)
+        return y, OPS.cumsum(x, None, 0, False, False)
 
     x = randn(6)
     assert_same_bits(torch.compile(function, backend="aot_eager", fullgraph=True)(x), function(x))

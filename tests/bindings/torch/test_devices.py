@@ -66,9 +66,9 @@ def test_gradients_of_one_tensor_refuse_one_of_another_device():
     x, dy = randn(3, 4), torch.ones(3, 4, device="meta")
     indices = torch.zeros(3, 4, dtype=torch.int64)
     for call in (
-        lambda: OPS.cumprod_backward(dy, x, 0, False, False),
-        lambda: OPS.logcumsumexp_backward(dy, x, x, 0, False, False),
-        lambda: OPS.cummax_backward(dy, indices, 0, False),
+        lambda: OPS.cumprod_backward(dy, x, None, 0, False, False),
+        lambda: OPS.logcumsumexp_backward(dy, x, x, None, 0, False, False),
+        lambda: OPS.cummax_backward(dy, indices, None, 0, False),
     ):
         with pytest.raises(RuntimeError, match=MIXED):
             call()

@@ -271,4 +271,4 @@ def test_what_is_saved_can_be_hooked_and_is_freed(name, kept):
 def test_the_quick_way_is_not_the_registered_operation():
     """The tests above would prove little if both ways were one."""
     x = randn(4).requires_grad_()
-    assert type(pt.cumsum(x, 0).grad_fn) is not type(OPS.cumsum(x, 0, False, False).grad_fn)
+    assert type(pt.cumsum(x, 0).grad_fn) is not type(OPS.cumsum(x, None, 0, False, False).grad_fn)

@@ -57,6 +57,17 @@ def recurrences(backward):
     return result[::2]
 
 
+def ragged(samples):
+    """The same, and every second one in segments; offsets come after the other tensors."""
+    result = []
+    for i, (tensors, options) in enumerate(samples):
+        dim = next(option for option in options if isinstance(option, int))
+        n = torch.broadcast_shapes(*(t.shape for t in tensors[:2] if t is not None))[dim]
+        offsets = torch.tensor([0, n // 3, n // 3, n], dtype=(torch.int64, torch.int32)[i % 4 // 2])
+        result.append(([*tensors, offsets if i % 2 else None], options))
+    return result
+
+
 def binaries(backward, number=False):
     """Broadcast in both directions, with layouts."""
     result = []
@@ -120,16 +131,16 @@ def dynamic(*more):
 
 
 SAMPLES = {
-    "cumsum": integers(scans()),
-    "cumprod": integers(scans()),
-    "cumprod_backward": scans("x"),
-    "logcumsumexp": scans(),
-    "logcumsumexp_backward": scans("x", "y"),
-    "cummax": extrema(),
-    "cummin": extrema(),
-    "cummax_backward": extrema_backward(),
-    "linear_recurrence": recurrences(False),
-    "linear_recurrence_backward": recurrences(True),
+    "cumsum": ragged(integers(scans())),
+    "cumprod": ragged(integers(scans())),
+    "cumprod_backward": ragged(scans("x")),
+    "logcumsumexp": ragged(scans()),
+    "logcumsumexp_backward": ragged(scans("x", "y")),
+    "cummax": ragged(extrema()),
+    "cummin": ragged(extrema()),
+    "cummax_backward": ragged(extrema_backward()),
+    "linear_recurrence": ragged(recurrences(False)),
+    "linear_recurrence_backward": ragged(recurrences(True)),
     "lerp": binaries(False),
     "lerp_backward": binaries(True),
     "lerp_scalar": binaries(False, True),

@@ -49,7 +49,7 @@ def test_there_are_such_dtypes():
         lambda t: pt.dequantize(t, 0.5),
         lambda t: pt.quantize(t, 0.5),
         lambda t: pt.add_scaled(t, X, 0.5),
-        lambda t: torch.ops.planck.cumsum(t, 0, False, False),
+        lambda t: torch.ops.planck.cumsum(t, None, 0, False, False),
     ],
     ids=range(11),
 )

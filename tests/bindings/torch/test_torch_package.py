@@ -70,12 +70,12 @@ def test_all_is_what_there_is():
 @pytest.mark.parametrize(
     "name, parameters",
     [
-        ("cumsum", ["x", "dim", "reverse", "exclusive"]),
-        ("cumprod", ["x", "dim", "reverse", "exclusive"]),
-        ("logcumsumexp", ["x", "dim", "reverse", "exclusive"]),
-        ("cummax", ["x", "dim", "reverse"]),
-        ("cummin", ["x", "dim", "reverse"]),
-        ("linear_recurrence", ["a", "b", "dim", "initial", "reverse"]),
+        ("cumsum", ["x", "dim", "reverse", "exclusive", "offsets"]),
+        ("cumprod", ["x", "dim", "reverse", "exclusive", "offsets"]),
+        ("logcumsumexp", ["x", "dim", "reverse", "exclusive", "offsets"]),
+        ("cummax", ["x", "dim", "reverse", "offsets"]),
+        ("cummin", ["x", "dim", "reverse", "offsets"]),
+        ("linear_recurrence", ["a", "b", "dim", "initial", "reverse", "offsets"]),
         ("lerp", ["a", "b", "weight"]),
         (
             "fake_quantize",

@@ -115,7 +115,7 @@ def scan(name: str, dim: int, **options: bool) -> Problem:
     return Problem(
         name,
         lambda x: function(x, dim, **options),
-        lambda x: op(x, dim, *given),
+        lambda x: op(x, None, dim, *given),
         lambda dtype: (randn(3, 5, 2, dtype=dtype),),
         note={"dim": dim, **options},
     )
@@ -146,7 +146,7 @@ def recurrence(
     return Problem(
         "linear_recurrence",
         quick,
-        lambda a, b, state: OPS.linear_recurrence(a, b, state, dim, reverse),
+        lambda a, b, state: OPS.linear_recurrence(a, b, state, None, dim, reverse),
         make,
         note={"dim": dim, "reverse": reverse, "initial": initial, "a": shape_a, "b": shape_b},
     )

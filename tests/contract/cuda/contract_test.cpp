@@ -2,6 +2,8 @@
 // plan belongs to its device.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "testing/cuda_on_cpu/few_blocks.hpp"
 #include "testing/parity.hpp"
 #include "testing/scan_pieces.hpp"
@@ -78,6 +80,40 @@ TEST(CudaContract, OneBlockDoesTheWorkOfMany) {
     }
   }
   EXPECT_EQ(found, std::size(names));
+}
+
+/// Offsets that the host does not read: whatever they hold, nothing outside the tensors is touched.
+TEST(CudaContract, BadOffsetsStayInsideTheTensors) {
+  const std::vector<std::int64_t> wrong[] = {
+      {-5, 3, 2000, 900},
+      {0, 2049, 2050, 2047},
+      {2048, 0, 1025, 0},
+      {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(), -1, 1 << 20},
+  };
+  for (const cpu::KernelRow& row : kernel_list()) {
+    if (row.category != OpCategory::Scan || row.element != ElementKind::F32) continue;
+    for (const auto& [shape, broadcast] :
+         {std::pair(Shape{2048}, Broadcast::Ragged), std::pair(Shape{2048}, Broadcast::RaggedScalar),
+          std::pair(Shape{2048, 9}, Broadcast::RaggedFirstChannel)}) {
+      SCOPED_TRACE(testing::Message() << name_of(row) << ", " << static_cast<int>(broadcast));
+      const OpCase op_case = make_case(row, shape, broadcast);
+      const auto plan = op_case.select(kCuda, {});
+      ASSERT_TRUE(plan) << plan.error().message();
+      for (const auto& offsets : wrong) {
+        std::vector<TestTensor> tensors;
+        for (TensorSpec spec : op_case.tensors) {
+          tensors.emplace_back(spec.element, spec.shape, Layout::Padded);
+          if (spec.values == Values::Offsets) {
+            for (std::size_t i = 0; i < spec.offsets.size(); ++i) spec.offsets[i] = offsets[i % offsets.size()];
+          }
+          if (!spec.output) fill(tensors.back(), spec, 1, op_case.unit);
+        }
+        ASSERT_TRUE((*plan)(Tensors(tensors.begin(), tensors.end())));
+        for (const TestTensor& tensor : tensors) EXPECT_TRUE(tensor.guards_intact());
+      }
+    }
+    if (HasFailure()) return;
+  }
 }
 
 TEST(CudaContract, SkusNameTheArchitectureAndTheKernels) {

@@ -336,6 +336,15 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
            d.index_element = ElementKind::S32;
          });
        }},
+      {Text::OffsetsTooLong,
+       [] {
+         return select_scan([](auto& d) {
+           d.input_shape = {std::int64_t{1} << 31};
+           d.offset_element = ElementKind::S32;
+           d.segments = 1;
+         });
+       }},
+      {Text::TooFewSegments, [] { return select_scan([](auto& d) { d.offset_element = ElementKind::S64; }); }},
       {Text::PieceLength, [] { return run_piece(4095, [](auto&) {}); }},
       {Text::ElementDiffers, [] { return run_fake({8}, [](auto& a) { a.input.element = ElementKind::F16; }); }},
       {Text::ShapeDiffers,
@@ -404,6 +413,13 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
          return result;
        }},
       {Text::BadCarryAt, [] { return run_piece(4096, [](auto&) {}); }},
+      {Text::BadOffsetAt,
+       [] {
+         const ScanDescriptor d{.input_shape = {8}, .offset_element = ElementKind::S64, .segments = 2};
+         std::vector<float> x(8), y(8);
+         const std::vector<std::int64_t> offsets{0, 9, 8};
+         return outcome(ScanPlan<>::select(kCpu, d)->run(kCpu, {.x = view(x), .y = view(y), .offsets = view(offsets)}));
+       }},
       {Text::DeviceUnknown,
        [] {
          const std::int64_t extent = 8;

@@ -1,6 +1,7 @@
 // Scans on the CPU as the backend's table has them: the kernel and the workspace that a plan keeps, and its jobs.
 #include <span>
 
+#include "core/small_operands.hpp"
 #include "cpu/entries.hpp"
 #include "scan/carry.hpp"
 #include "scan/cpu/exclusive.hpp"
@@ -13,6 +14,16 @@ namespace planck::cpu {
 
 using scan::ScanJob;
 
+namespace {
+/// A row from one tensor to another, without anything beside it.
+bool is_one_short_row(const ScanJob& job, const ScanKernel& kernel) {
+  const std::int64_t length = job.loop->extent[job.axis];
+  return length > 0 && length <= core::SmallOperands::kMaxElements && job.loop->count() == length &&
+         kernel.row != nullptr && kernel.inputs == 1 && kernel.outputs == 1 && kernel.feed == nullptr &&
+         !job.key.exclusive && !job.backward;
+}
+}  // namespace
+
 Status prepare_scan(const ScanJob& job, Selection& selection) noexcept {
   std::span<const KernelRow> kernels;
   scan::with_element(job.key.element, [&]<class T>(T) { kernels = scan_kernels<T>(selection.choice.arch); });
@@ -21,6 +32,7 @@ Status prepare_scan(const ScanJob& job, Selection& selection) noexcept {
   const ScanStates states{kernel.parts, kernel.lags, kernel.feed == nullptr ? 0 : kernel.feed->parts};
   const std::int64_t length = job.loop->extent[job.axis];
   const std::int64_t rows = length == 0 ? 0 : job.loop->count() / length;
+  if (is_one_short_row(job, kernel)) selection.choice.small_elements = static_cast<std::int32_t>(length);
   const int threads = selection.request.stream.threads();
   // An exclusive scan has one element less, and that may be cut otherwise.
   for (const std::int64_t scanned : {length, job.key.exclusive ? length - 1 : length}) {
@@ -41,9 +53,8 @@ Status run_scan(const Run& run, const ScanJob& job) noexcept {
 }
 
 bool run_small_scan(const Choice& choice, const ScanJob& job, void* const* operands, std::int64_t n) noexcept {
-  const std::int64_t first = job.reverse ? (n - 1) * size_of(job.key.element) : 0;
   const ScanKernel& kernel = scan_kernel(choice);
-  if (kernel.row == nullptr) return false;
+  const std::int64_t first = job.reverse ? (n - 1) * size_of(job.key.element) : 0;
   RowRun run = row_run(kernel);
   run.input[0] = static_cast<const std::byte*>(operands[0]) + first;
   run.output[0] = static_cast<std::byte*>(operands[1]) + first;

@@ -175,8 +175,8 @@ Result<void> ScanBackwardOp::run(const Descriptor& d, const PlanChoice& choice, 
   const numerics::FpEnvironmentGuard guard;
   const Choice& chosen = backend::choice_of(choice);
   // The gradient that is the same scan from the other end.
-  if (chosen.small_elements > 0 && backend::is_plain(choice, stream, workspace) && !a.x && !a.y &&
-      !a.indices && run_small(d, chosen, !d.reverse, a.dy, a.dx)) {
+  if (chosen.small_elements > 0 && backend::is_plain(choice, stream, workspace) && !a.x && !a.y && !a.indices &&
+      run_small(d, chosen, !d.reverse, a.dy, a.dx)) {
     return {};
   }
   const backend::Run run = backend::run_of(kBackward, choice, stream, workspace);

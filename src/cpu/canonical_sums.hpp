@@ -75,7 +75,7 @@ class CanonicalSums {
 
   /// At most this many terms in each of totals_of_rows, and in all of them.
   static constexpr std::int64_t kShortRow = 512;
-  static constexpr std::int64_t kShortRows = 2048;
+  static constexpr std::int64_t kShortRows = 1024;
   /// The sums of `rows` rows of n terms, one behind the other, in the same order.
   template <class Term>
   static void totals_of_rows(const SumKernels& kernels, const Term* terms, std::int64_t rows, std::int64_t n,

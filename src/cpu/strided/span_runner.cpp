@@ -17,9 +17,11 @@ void repeat_element(std::int64_t size, const std::byte* from, std::byte* to, std
   std::uint64_t pattern = 0;
   std::memcpy(&pattern, from, static_cast<std::size_t>(size));
   for (std::int64_t filled = size; filled < 8; filled *= 2) pattern |= pattern << (8 * filled);
-  std::array<std::uint64_t, 8> line;
-  line.fill(pattern);
-  for (std::byte* const end = to + n * size; to < end; to += sizeof line) std::memcpy(to, line.data(), sizeof line);
+  const std::uint64_t both[] = {pattern, pattern};  // what one instruction of any machine stores
+  constexpr std::int64_t kLine = 64;
+  for (std::byte* const end = to + n * size; to < end; to += kLine) {
+    for (std::size_t i = 0; i < kLine; i += sizeof both) std::memcpy(to + i, both, sizeof both);
+  }
 }
 
 }  // namespace

@@ -15,12 +15,12 @@ namespace planck::cpu {
 using scan::ScanJob;
 
 namespace {
-/// A row from one tensor to another, without anything beside it.
+/// A row from one tensor (or two) to another, without anything beside it.
 bool is_one_short_row(const ScanJob& job, const ScanKernel& kernel) {
   const std::int64_t length = job.loop->extent[job.axis];
   return length > 0 && length <= core::SmallOperands::kMaxElements && job.loop->count() == length &&
-         kernel.row != nullptr && kernel.inputs == 1 && kernel.outputs == 1 && kernel.feed == nullptr &&
-         !job.key.exclusive && !job.backward;
+         kernel.row != nullptr && kernel.outputs == 1 && kernel.feed == nullptr && !job.key.exclusive &&
+         !job.key.initial && !job.backward;
 }
 }  // namespace
 
@@ -56,9 +56,12 @@ bool run_small_scan(const Choice& choice, const ScanJob& job, void* const* opera
   const ScanKernel& kernel = scan_kernel(choice);
   const std::int64_t first = job.reverse ? (n - 1) * size_of(job.key.element) : 0;
   RowRun run = row_run(kernel);
-  run.input[0] = static_cast<const std::byte*>(operands[0]) + first;
-  run.output[0] = static_cast<std::byte*>(operands[1]) + first;
-  run.input_back[0] = run.output_back[0] = job.reverse;
+  for (int k = 0; k < kernel.inputs; ++k) {
+    run.input[k] = static_cast<const std::byte*>(operands[k]) + first;
+    run.input_back[k] = job.reverse;
+  }
+  run.output[0] = static_cast<std::byte*>(operands[kernel.inputs]) + first;
+  run.output_back[0] = job.reverse;
   run.n = n;
   run.position = job.reverse ? n - 1 : 0;
   run.position_step = job.reverse ? -1 : 1;

@@ -60,7 +60,10 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
   using Base = tl::expected<T, Error>;
 
   // Not Base's constructors by `using`: the one that takes any value would also take a Result, for a T made from one.
-  Result() = default;
+  // Not defaulted: `return {}` would first zero all of it.
+  Result() noexcept(std::is_void_v<T> ||
+                    std::is_nothrow_default_constructible_v<T>) requires(std::is_void_v<T> ||
+                                                                         std::is_default_constructible_v<T>) {}
   Result(Base base) noexcept(std::is_nothrow_move_constructible_v<Base>) : Base(std::move(base)) {}
   Result(const tl::unexpected<Error>& error) noexcept : Base(error) {}
   template <class Value>

@@ -187,6 +187,8 @@ Array output_array(nb::handle out, const char* name, Maker maker, const Shape& s
 
 void refuse_kind(nb::handle tensor, const char* name) { Torch::refuse_kind(tensor, name); }
 
+int torch_way(nb::handle tensors) { return static_cast<int>(Torch::get()->way_of(tensors)); }
+
 void* cuda_stream(int device) { return Torch::get()->cuda_stream(device); }
 nb::object cuda_memory(int device, std::size_t bytes, void*& data) {
   return Torch::get()->cuda_memory(device, bytes, data);

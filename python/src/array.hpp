@@ -117,6 +117,9 @@ void mark_written(const Array& array);
 /// Refuses PyTorch's tensors whose elements do not stand in memory one by one: sparse, nested, quantised, oneDNN's.
 void refuse_kind(nb::handle tensor, const char* name);
 
+/// The number of the way (torch_tensors.hpp) that a call of planck.torch with a tuple of tensors goes.
+int torch_way(nb::handle tensors);
+
 /// PyTorch's current stream of a CUDA device, which must be the current device.
 void* cuda_stream(int device);
 /// Memory of a CUDA device, as long as the object lives and what was put onto the current stream until then is under

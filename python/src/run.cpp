@@ -113,6 +113,7 @@ void bind_run(nb::module_& module) {
   module.def("set_executor", &set_executor);
   module.def("explain", &explain);
   module.def("element_kinds", &element_kinds);
+  module.def("torch_way", [](const nb::tuple& tensors) { return torch_way(tensors); });
   module.def("refuse_kind", [](nb::handle tensor, const char* name) { refuse_kind(tensor, name); });
 }
 

@@ -16,6 +16,13 @@ inline PyObject* interned(const char* name) {
   return text;
 }
 
+/// Who takes part in a call of planck.torch; python/planck/torch/_autograd.py has the same numbers.
+enum class Way {
+  Dispatch,  ///< somebody beside the caller needs to know of it
+  Run,       ///< nobody does, and no gradient is wanted
+  Record,    ///< or one is
+};
+
 class Torch {
  public:
   /// Null as long as nobody has imported it: then nothing can be a tensor.
@@ -36,6 +43,25 @@ class Torch {
 
   bool is_tensor(nb::handle object) const {
     return PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(tensor_type_));
+  }
+
+  /// The way of a call with these tensors (or None). All is asked anew each time: modes come and go.
+  Way way_of(nb::handle tensors) const {
+    bool recorded = false;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tensors.ptr()); ++i) {
+      const nb::handle tensor = PyTuple_GetItem(tensors.ptr(), i);
+      if (tensor.is_none()) continue;
+      const PyObject* const type = tensor.type().ptr();
+      if ((type != tensor_type_ && type != parameter_type_) || !is_true(tensor.attr(nb::handle(is_cpu_)))) {
+        return Way::Dispatch;
+      }
+      recorded = recorded || is_true(tensor.attr(nb::handle(requires_grad_)));
+    }
+    if (!call(tracing_state_).is_none() || is_true(call(transforms_active_)) || is_positive(call(dispatch_modes_)) ||
+        is_positive(call(function_modes_)) || !is_negative(nb::handle(forward_ad_).attr(nb::handle(current_level_)))) {
+      return Way::Dispatch;
+    }
+    return recorded && is_true(call(is_grad_enabled_)) ? Way::Record : Way::Run;
   }
 
   Array see(nb::handle object, const char* name) const {
@@ -134,7 +160,16 @@ class Torch {
     empty_like_ = nb::object(module.attr("empty_like")).release().ptr();
     is_grad_enabled_ = nb::object(module.attr("is_grad_enabled")).release().ptr();
     increment_version_ = nb::object(module.attr("autograd").attr("graph").attr("increment_version")).release().ptr();
+    parameter_type_ = nb::object(module.attr("nn").attr("Parameter")).release().ptr();
+    nb::object core = module.attr("_C");
+    tracing_state_ = nb::object(core.attr("_get_tracing_state")).release().ptr();
+    transforms_active_ = nb::object(core.attr("_are_functorch_transforms_active")).release().ptr();
+    dispatch_modes_ = nb::object(core.attr("_len_torch_dispatch_stack")).release().ptr();
+    function_modes_ = nb::object(core.attr("_len_torch_function_stack")).release().ptr();
+    forward_ad_ = nb::object(module.attr("autograd").attr("forward_ad")).release().ptr();
+    current_level_ = interned("_current_level");
     requires_grad_ = interned("requires_grad");
+    is_cpu_ = interned("is_cpu");
     is_neg_ = interned("is_neg");
     dtype_ = interned("dtype");
     for (const ElementInfo& element : kElements) {
@@ -192,10 +227,13 @@ class Torch {
   }
 
   static bool is_true(const nb::object& object) { return object.ptr() == Py_True; }
+  static bool is_positive(const nb::object& number) { return PyLong_AsLong(number.ptr()) > 0; }
+  static bool is_negative(const nb::object& number) { return PyLong_AsLong(number.ptr()) < 0; }
+  static nb::object call(PyObject* function) { return nb::borrow(function)(); }
 
   /// Gradients would silently be lost. Where none are recorded (in no_grad, in an autograd function) nothing is.
   void raise_if_recorded(nb::handle object, const char* name) const {
-    if (!is_true(object.attr(nb::handle(requires_grad_))) || !is_true(nb::borrow(is_grad_enabled_)())) return;
+    if (!is_true(object.attr(nb::handle(requires_grad_))) || !is_true(call(is_grad_enabled_))) return;
     raise(PyExc_ValueError, std::string(name) +
                                 " requires grad, and this function records no gradient: use the one of planck.torch, "
                                 "detach() it, or call under torch.no_grad()");
@@ -205,11 +243,19 @@ class Torch {
 
   PyObject* module_;
   PyObject* tensor_type_;
+  PyObject* parameter_type_;
   PyObject* empty_;
   PyObject* empty_like_;
   PyObject* is_grad_enabled_;
   PyObject* increment_version_;
+  PyObject* tracing_state_;
+  PyObject* transforms_active_;
+  PyObject* dispatch_modes_;
+  PyObject* function_modes_;
+  PyObject* forward_ad_;
+  PyObject* current_level_;
   PyObject* requires_grad_;
+  PyObject* is_cpu_;
   PyObject* is_neg_;
   PyObject* dtype_;
   std::array<PyObject*, kElements.size()> dtypes_;  ///< by kind

@@ -44,6 +44,7 @@ struct Request {
 struct Choice {
   const Backend* backend = nullptr;
   ArchSku arch = ArchSku::Scalar;
+  std::int32_t small_elements = 0;       ///< how many there are, if the plan knows a shorter way for so few; or 0
   std::array<const void*, 5> kernels{};  ///< the backend's own
 };
 

@@ -79,8 +79,7 @@ class [[nodiscard]] Status {
   Failure failure() const noexcept { return Failure(*error_); }
   operator Result<void>() const noexcept {
     if (error_ != nullptr) return tl::unexpected(*error_);
-    Result<void> ok;  // not `return {}`, which would first zero all of it
-    return ok;
+    return {};
   }
 
  private:

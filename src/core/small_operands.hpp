@@ -24,19 +24,17 @@ class SmallOperands {
     for (const std::int64_t extent : shape) n_ *= extent;
   }
 
+  /// The same where it is known that it has so many elements.
+  SmallOperands(const Shape& shape, std::int64_t elements) noexcept : shape_(shape), n_(elements) {}
+
   bool has_work() const noexcept { return n_ > 0 && n_ <= kMaxElements; }
   std::int64_t elements() const noexcept { return n_; }
 
-  bool add_input(const View& view, ElementKind element) noexcept {
-    if (!is_plain(view, element)) return false;
-    push(view);
-    return true;
-  }
+  bool add_input(const View& view, ElementKind element) noexcept { return add(view, element); }
 
   /// The last to be added: apart from every input, or in the very place of one of its element kind.
   bool add_output(const View& view, ElementKind element) noexcept {
-    if (!is_plain(view, element)) return false;
-    push(view);
+    if (!add(view, element)) return false;
     const Place& output = places_[count_ - 1];
     for (int k = 0; k + 1 < count_; ++k) {
       const Place& input = places_[k];
@@ -57,25 +55,27 @@ class SmallOperands {
     ElementKind element;
   };
 
-  [[gnu::always_inline]] bool is_plain(const View& view, ElementKind element) const noexcept {
-    if (view.element != element || view.shape != shape_ || view.data == nullptr) return false;
+  [[gnu::always_inline]] bool add(const View& view, ElementKind element) noexcept {
+    if (view.element != element || view.shape.rank() != shape_.rank() || view.data == nullptr) return false;
+    std::int64_t next = 1;
+    for (int d = shape_.rank() - 1; d >= 0; --d) {
+      const std::int64_t extent = shape_[d];
+      if (view.shape[d] != extent || (view.stride[d] != next && extent != 1)) return false;
+      next *= extent;
+    }
+    if (static_cast<std::uint64_t>(view.offset) > kMaxOffset || view.capacity < view.offset + n_) return false;
     const std::int64_t size = size_of(element);
-    const std::int64_t capacity = std::min(view.capacity, kMaxOffset);
-    return (reinterpret_cast<std::uintptr_t>(view.data) & static_cast<std::uintptr_t>(size - 1)) == 0 &&
-           view.offset >= 0 && capacity >= n_ && view.offset <= capacity - n_ && is_packed(view);
-  }
-
-  void push(const View& view) noexcept {
-    const std::int64_t size = size_of(view.element);
     // Inputs travel as bytes too; the kernels' types keep them read-only.
     std::byte* const first = static_cast<std::byte*>(const_cast<void*>(view.data)) + view.offset * size;
     const auto begin = reinterpret_cast<std::uintptr_t>(first);
+    if ((begin & static_cast<std::uintptr_t>(size - 1)) != 0) return false;
     data_[count_] = first;
-    places_[count_++] = {begin, begin + static_cast<std::uintptr_t>(n_ * size), view.element};
+    places_[count_++] = {begin, begin + static_cast<std::uintptr_t>(n_ * size), element};
+    return true;
   }
 
   /// What lies further off is for the checks to decide.
-  static constexpr std::int64_t kMaxOffset = std::int64_t{1} << 48;
+  static constexpr std::uint64_t kMaxOffset = std::uint64_t{1} << 48;
 
   const Shape& shape_;
   std::int64_t n_ = 1;

@@ -73,12 +73,18 @@ class CanonicalSums {
   template <class Term>
   void push_span(const Term* terms, std::int64_t n, bool last) noexcept;
 
-  /// At most this many terms in each of totals_of_rows.
+  /// At most this many terms in each of totals_of_rows, and in all of them.
   static constexpr std::int64_t kShortRow = 512;
-  /// The sums of `rows` rows of n terms, one behind the other and kSpan terms at most, in the same order.
+  static constexpr std::int64_t kShortRows = 1024;
+  /// The sums of `rows` rows of n terms, one behind the other, in the same order.
   template <class Term>
   static void totals_of_rows(const SumKernels& kernels, const Term* terms, std::int64_t rows, std::int64_t n,
                              double* totals) noexcept;
+
+  /// The same for rows of whole blocks of 64.
+  template <class Term>
+  static void totals_of_even_rows(const SumKernels& kernels, const Term* terms, std::int64_t rows, std::int64_t blocks,
+                                  double* totals) noexcept;
 
   /// Adds up the open levels: the sums of all that was pushed. At least one push came before.
   void total(double* out) const noexcept {
@@ -115,30 +121,55 @@ class CanonicalSums {
 
 template <class Term>
 void CanonicalSums::push_span(const Term* terms, std::int64_t n, bool last) noexcept {
-  // Whole blocks of 8, of 64, of 512, each level from the one before. The block that holds the last term stays open.
+  // Whole blocks of 64, of 512, and of 8. The block that holds the last term stays open.
   const SumKernels& kernels = blocks_.totals().kernels();
   const std::int64_t closed = last ? n - 1 : n;
-  const std::int64_t eights = closed / 8;
   const std::int64_t sixty_fours = closed / 64;
   const std::int64_t five_twelves = closed / 512;
-  double of_8[kSpan / 8];
+  const std::int64_t eights = closed % 64 / 8;
   double of_64[kSpan / 64];
+  double eighths[kSpan / 64];
   double of_512[kSpan / 512];
-  kernels.sum_blocks(terms, eights, of_8);
-  kernels.sum_blocks(of_8, sixty_fours, of_64);
+  double of_8[8];
+  kernels.sum_blocks_of_64(terms, sixty_fours, of_64, eighths);
+  for (std::int64_t b = 0; b < sixty_fours; ++b) of_64[b] += eighths[b];
   kernels.sum_blocks(of_64, five_twelves, of_512);
   for (std::int64_t b = 0; b < five_twelves; ++b) push_block(3, of_512 + b);
   for (std::int64_t b = 8 * five_twelves; b < sixty_fours; ++b) push_block(2, of_64 + b);
-  for (std::int64_t b = 8 * sixty_fours; b < eights; ++b) push_block(1, of_8 + b);
-  if (8 * eights < n) push_rows(terms + 8 * eights, 1, n - 8 * eights);
+  terms += 64 * sixty_fours;
+  kernels.sum_blocks(terms, eights, of_8);
+  for (std::int64_t b = 0; b < eights; ++b) push_block(1, of_8 + b);
+  if (const std::int64_t rest = n - 64 * sixty_fours - 8 * eights; rest > 0) push_rows(terms + 8 * eights, 1, rest);
+}
+
+template <class Term>
+void CanonicalSums::totals_of_even_rows(const SumKernels& kernels, const Term* terms, std::int64_t rows,
+                                        std::int64_t blocks, double* totals) noexcept {
+  double sevens[kShortRows / 64];
+  double eighths[kShortRows / 64];
+  kernels.sum_blocks_of_64(terms, rows * blocks, sevens, eighths);
+  const std::int64_t last = blocks - 1;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const double* seven = sevens + r * blocks;
+    const double* eighth = eighths + r * blocks;
+    // (E2 + E1) + E0
+    double total = seven[last];
+    if (last > 0) {
+      double e2 = seven[0] + eighth[0];
+      for (std::int64_t b = 1; b < last; ++b) e2 += seven[b] + eighth[b];
+      total = e2 + total;
+    }
+    totals[r] = total + eighth[last];
+  }
 }
 
 template <class Term>
 void CanonicalSums::totals_of_rows(const SumKernels& kernels, const Term* terms, std::int64_t rows, std::int64_t n,
                                    double* totals) noexcept {
+  if (n % 64 == 0) return totals_of_even_rows(kernels, terms, rows, n / 64, totals);
   // Whole rows of blocks of 8 in one go, or else row by row.
   const bool together = n % 8 == 0;
-  double of_8[kSpan / 8];
+  double of_8[kShortRows / 8];
   if (together) kernels.sum_blocks(terms, rows * n / 8, of_8);
   // The block that holds the last term stays open.
   const std::int64_t eights = (n - 1) / 8;

@@ -29,6 +29,7 @@ struct Reduction {
   int inputs;
   core::Sums sums;      ///< the gradients
   ElementKind compute;  ///< the terms' kind, f32 or f64
+  int rounded = 0;      ///< outputs, the first ones, that the kernel itself rounds to its element
 };
 
 /// Writes every element of the gradients and of the outputs that are not summed; a sum over nothing is +0.

@@ -51,7 +51,7 @@ void choose_width(ReductionSchedule& p) {
   }
   const std::int64_t count = p.side_by_side() ? p.loop.extent[p.kept - 1] : 1;
   if (p.side_by_side()) {
-    p.width = std::min(count, p.columns ? columns_at_once(p, count) : CanonicalSums::kSpan / length);
+    p.width = std::min(count, p.columns ? columns_at_once(p, count) : CanonicalSums::kShortRows / length);
   }
   p.row_tasks = p.sums / count;
   p.tasks = p.row_tasks * ceil_div(count, p.width);

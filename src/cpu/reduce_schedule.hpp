@@ -54,10 +54,14 @@ struct ReductionSchedule {
     return std::find(reduction->sums.term.begin(), end, o) != end;
   }
   /// An output that is wanted as elements, and made as terms of another kind.
-  bool narrowed(int o) const { return output(o).base != nullptr && output(o).element_bytes != compute_bytes(); }
+  bool narrowed(int o) const {
+    return o >= reduction->rounded && output(o).base != nullptr && output(o).element_bytes != compute_bytes();
+  }
   bool has_panel(int o) const { return summed(o) || narrowed(o); }
   /// Terms that a panel has room for.
-  std::int64_t panel_terms() const { return columns ? kPanelRows * width : CanonicalSums::kSpan; }
+  std::int64_t panel_terms() const {
+    return columns ? kPanelRows * width : short_rows ? CanonicalSums::kShortRows : CanonicalSums::kSpan;
+  }
   /// Whether tasks are blocks of `width` sums along the last kept dimension.
   bool side_by_side() const { return kept > 0 && (columns || short_rows); }
   /// A panel's columns and rows run along these dimensions; -1: it has one row.

@@ -12,6 +12,7 @@
 
 #include "cpu/kernel_types.hpp"
 #include "cpu/simd/lanes-inl.h"
+#include "cpu/simd/span-inl.h"
 #include "cpu/simd/sum_codes-inl.h"
 #include "numerics/canonical_order.hpp"
 #include "numerics/element_traits.hpp"
@@ -29,6 +30,34 @@ PLANCK_MATH void narrow_step(const float* from, T* to) {
   store_two<streamed>(load<float>(from), load<float>(from + hn::Lanes(Tag<float>())), to);
 }
 
+/// The same for n elements from i on, as far as they fill registers; gives where that ends.
+template <bool streamed, class T>
+PLANCK_MATH std::int64_t narrow_steps(const float* from, std::int64_t i, std::int64_t n, T* to) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(Tag<float>()));
+#if HWY_TARGET == HWY_AVX2
+  // NaN is looked for in two registers at once, and seldom found.
+  if constexpr (std::is_same_v<T, bf16>) {
+    const float* x = from + i;
+    T* y = to + i;
+    for (; i + 4 * lanes <= n; i += 4 * lanes, x += 4 * lanes, y += 4 * lanes) {
+      const Pair<T> low{load<float>(x), load<float>(x + lanes)};
+      const Pair<T> high{load<float>(x + 2 * lanes), load<float>(x + 3 * lanes)};
+      const __m256 nan = _mm256_or_ps(_mm256_cmp_ps(low.first.raw.raw, low.second.raw.raw, _CMP_UNORD_Q),
+                                      _mm256_cmp_ps(high.first.raw.raw, high.second.raw.raw, _CMP_UNORD_Q));
+      if (_mm256_movemask_ps(nan) == 0) {
+        store_numbers_in_order<streamed>(low, y);
+        store_numbers_in_order<streamed>(high, y + 2 * lanes);
+      } else {
+        store_in_order<streamed>(low, y);
+        store_in_order<streamed>(high, y + 2 * lanes);
+      }
+    }
+  }
+#endif
+  for (; i + 2 * lanes <= n; i += 2 * lanes) narrow_step<streamed>(from + i, to + i);
+  return i;
+}
+
 template <class Term>
 double sum_block(const Term* x) {
   auto sum = static_cast<double>(x[0]);
@@ -43,9 +72,16 @@ class BlockSums {
  public:
   using Raw = hn::Vec<Tag<Term>>;
   PLANCK_MATH explicit BlockSums(Raw x) : low_(low(x)), high_(high(x)) {}
+  /// Sums to go on from, or the first terms.
   PLANCK_MATH explicit BlockSums(const double* from)
       : low_(hn::LoadU(Tag<double>(), from)),
         high_(sizeof(Term) == 8 ? low_ : hn::LoadU(Tag<double>(), from + hn::Lanes(Tag<double>()))) {}
+  PLANCK_MATH explicit BlockSums(const float* from) : low_(low(from)), high_(high(from)) {}
+  /// From memory: half a register is loaded and widened in one instruction.
+  PLANCK_MATH void add(const Term* from) {
+    low_ = hn::Add(low_, low(from));
+    if constexpr (sizeof(Term) == 4) high_ = hn::Add(high_, high(from));
+  }
   PLANCK_MATH void add(Raw x) {
     low_ = hn::Add(low_, low(x));
     high_ = hn::Add(high_, high(x));
@@ -57,6 +93,11 @@ class BlockSums {
 
  private:
   using Wide = hn::Vec<Tag<double>>;
+  static PLANCK_MATH Wide low(const double* from) { return hn::LoadU(Tag<double>(), from); }
+  static PLANCK_MATH Wide low(const float* from) {
+    return hn::PromoteTo(Tag<double>(), hn::LoadU(hn::Half<Tag<float>>(), from));
+  }
+  static PLANCK_MATH Wide high(const float* from) { return low(from + hn::Lanes(Tag<double>())); }
   static PLANCK_MATH Wide low(Raw x) {
     if constexpr (sizeof(Term) == 8) {
       return x;
@@ -96,16 +137,17 @@ PLANCK_MATH void sum_lanes_of_blocks(const Term* terms, double* totals) {
 }
 
 #if HWY_MAX_BYTES >= 32
-/// Four blocks of f32, each a register: transposed within halves, a third fewer shuffles than the above.
-PLANCK_MATH void sum_four_blocks(const float* terms, double* totals) {
+/// The totals of four blocks of f32, each a register, `pitch` apart: transposed within halves, a third fewer shuffles
+/// than the above.
+PLANCK_MATH auto sum_of_four_blocks(const float* terms, std::int64_t pitch) {
   const hn::FixedTag<float, 8> d;
   const hn::Half<decltype(d)> half;
   const hn::FixedTag<double, 4> wide;
   using Raw = hn::Vec<decltype(d)>;
   const Raw x0 = hn::LoadU(d, terms);
-  const Raw x1 = hn::LoadU(d, terms + kRadix);
-  const Raw x2 = hn::LoadU(d, terms + 2 * kRadix);
-  const Raw x3 = hn::LoadU(d, terms + 3 * kRadix);
+  const Raw x1 = hn::LoadU(d, terms + pitch);
+  const Raw x2 = hn::LoadU(d, terms + 2 * pitch);
+  const Raw x3 = hn::LoadU(d, terms + 3 * pitch);
   const auto low_01 = hn::BitCast(wide, hn::InterleaveLower(d, x0, x1));
   const auto low_23 = hn::BitCast(wide, hn::InterleaveLower(d, x2, x3));
   const auto high_01 = hn::BitCast(wide, hn::InterleaveUpper(d, x0, x1));
@@ -118,7 +160,18 @@ PLANCK_MATH void sum_four_blocks(const float* terms, double* totals) {
   auto sums = hn::PromoteTo(wide, hn::LowerHalf(half, transposed[0]));
   for (int k = 1; k < 4; ++k) sums = hn::Add(sums, hn::PromoteTo(wide, hn::LowerHalf(half, transposed[k])));
   for (const Raw& x : transposed) sums = hn::Add(sums, hn::PromoteTo(wide, hn::UpperHalf(half, x)));
-  hn::StoreU(sums, wide, totals);
+  return sums;
+}
+
+/// Four blocks of 64, one to a lane.
+PLANCK_MATH void sum_four_blocks_of_64(const float* terms, double* sevens, double* eighths) {
+  constexpr std::int64_t kBlock = kRadix * kRadix;
+  const hn::FixedTag<double, 4> wide;
+  auto sums = sum_of_four_blocks(terms, kBlock);
+#pragma GCC unroll 1  // g++ would take the additions of all blocks last, through memory
+  for (int b = 1; b < kRadix - 1; ++b) sums = hn::Add(sums, sum_of_four_blocks(terms + b * kRadix, kBlock));
+  hn::StoreU(sums, wide, sevens);
+  hn::StoreU(sum_of_four_blocks(terms + (kRadix - 1) * kRadix, kBlock), wide, eighths);
 }
 #endif
 #endif
@@ -128,7 +181,9 @@ void sum_blocks(const Term* terms, std::int64_t blocks, double* totals) {
   std::int64_t b = 0;
 #if HWY_TARGET != HWY_SCALAR && HWY_MAX_BYTES >= 32
   if constexpr (sizeof(Term) == 4) {
-    for (; b + 4 <= blocks; b += 4) sum_four_blocks(terms + kRadix * b, totals + b);
+    for (; b + 4 <= blocks; b += 4) {
+      hn::StoreU(sum_of_four_blocks(terms + kRadix * b, kRadix), hn::FixedTag<double, 4>(), totals + b);
+    }
   }
 #endif
 #if HWY_TARGET != HWY_SCALAR
@@ -139,16 +194,51 @@ void sum_blocks(const Term* terms, std::int64_t blocks, double* totals) {
 }
 
 template <class Term>
+void sum_blocks_of_64(const Term* terms, std::int64_t blocks, double* sevens, double* eighths) {
+  std::int64_t b = 0;
+#if HWY_TARGET != HWY_SCALAR && HWY_MAX_BYTES >= 32
+  if constexpr (sizeof(Term) == 4) {
+    for (; b + 4 <= blocks; b += 4) sum_four_blocks_of_64(terms + kRadix * kRadix * b, sevens + b, eighths + b);
+  }
+#endif
+  for (; b < blocks; ++b) {
+    double of_8[kRadix];
+    sum_blocks(terms + kRadix * kRadix * b, kRadix, of_8);
+    sevens[b] = of_8[0];
+    for (int k = 1; k < kRadix - 1; ++k) sevens[b] += of_8[k];
+    eighths[b] = of_8[kRadix - 1];
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+/// As sum_rows, for as many columns as fill registers: gives how many those are. `fixed`: so many rows, or 0.
+template <bool on, int fixed, class Term>
+PLANCK_MATH std::int64_t sum_rows_of_registers(const Term* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n,
+                                               double* sums) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(Tag<Term>()));
+  if (fixed != 0) rows = fixed;
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const Term* const row = terms + i;
+    BlockSums<Term> of_columns = on ? BlockSums<Term>(sums + i) : BlockSums<Term>(row);
+    for (std::int64_t r = on ? 0 : 1; r < rows; ++r) of_columns.add(row + r * pitch);
+    of_columns.store(sums + i);
+  }
+  return i;
+}
+#endif
+
+template <class Term>
 void sum_rows(const Term* terms, std::int64_t pitch, std::int64_t rows, std::int64_t n, double* sums, bool on) {
   std::int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
-  const Tag<Term> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (; i + lanes <= n; i += lanes) {
-    const Term* row = terms + i;
-    BlockSums<Term> of_columns = on ? BlockSums<Term>(sums + i) : BlockSums<Term>(hn::LoadU(d, row));
-    for (std::int64_t r = on ? 0 : 1; r < rows; ++r) of_columns.add(hn::LoadU(d, row + r * pitch));
-    of_columns.store(sums + i);
+  constexpr int kUsual = 4;  // rows of a panel
+  if (rows == kUsual) {
+    i = on ? sum_rows_of_registers<true, kUsual>(terms, pitch, rows, n, sums)
+           : sum_rows_of_registers<false, kUsual>(terms, pitch, rows, n, sums);
+  } else {
+    i = on ? sum_rows_of_registers<true, 0>(terms, pitch, rows, n, sums)
+           : sum_rows_of_registers<false, 0>(terms, pitch, rows, n, sums);
   }
 #endif
   for (; i < n; ++i) {
@@ -176,9 +266,9 @@ void narrow_terms(const float* terms, std::int64_t n, std::byte* bytes, bool str
         -reinterpret_cast<std::uintptr_t>(to) & (static_cast<std::size_t>(step) * sizeof(T) - 1);
     const std::int64_t head = std::min(n, static_cast<std::int64_t>(missing / sizeof(T)));
     for (; i < head; ++i) to[i] = scalar::narrow<T>(terms[i]);
-    for (; i + step <= n; i += step) narrow_step<true>(terms + i, to + i);
+    i = narrow_steps<true>(terms, i, n, to);
   }
-  for (; i + step <= n; i += step) narrow_step<false>(terms + i, to + i);
+  i = narrow_steps<false>(terms, i, n, to);
   for (; i < n; ++i) to[i] = scalar::narrow<T>(terms[i]);
 }
 
@@ -193,6 +283,8 @@ constexpr std::array<NarrowTerms, sizeof...(T)> narrow_terms_of(TypeList<T...>) 
 
 constexpr SumKernels kSumKernels = {&sum_blocks<float>,
                                     &sum_blocks<double>,
+                                    &sum_blocks_of_64<float>,
+                                    &sum_blocks_of_64<double>,
                                     &sum_rows<float>,
                                     &sum_rows<double>,
                                     &add_sums,

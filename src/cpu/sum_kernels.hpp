@@ -13,6 +13,10 @@ namespace planck::cpu {
 /// totals[b] = terms[8b] + … + terms[8b + 7], in f64, left to right.
 template <class Term>
 using SumBlocks = void (*)(const Term* terms, std::int64_t blocks, double* totals);
+/// The same two levels up, block of 64 by block of 64: the sum of its first seven blocks of eight, and the eighth. The
+/// last one of a row stays open in two levels, all others are the two added.
+template <class Term>
+using SumBlocksOf64 = void (*)(const Term* terms, std::int64_t blocks, double* sevens, double* eighths);
 /// sums[i] = terms[i] + terms[pitch + i] + … over `rows` rows of n, in f64, from the first row to the last; `on`: the
 /// sum goes on from sums[i].
 template <class Term>
@@ -34,6 +38,8 @@ using AddCodeColumns = void (*)(const Code* codes, std::int64_t stride, std::int
 struct SumKernels {
   SumBlocks<float> sum_blocks_f32;
   SumBlocks<double> sum_blocks_f64;
+  SumBlocksOf64<float> sum_blocks_of_64_f32;
+  SumBlocksOf64<double> sum_blocks_of_64_f64;
   SumRows<float> sum_rows_f32;
   SumRows<double> sum_rows_f64;
   AddSums add_sums;
@@ -50,6 +56,12 @@ struct SumKernels {
   }
   void sum_blocks(const double* terms, std::int64_t blocks, double* totals) const {
     sum_blocks_f64(terms, blocks, totals);
+  }
+  void sum_blocks_of_64(const float* terms, std::int64_t blocks, double* sevens, double* eighths) const {
+    sum_blocks_of_64_f32(terms, blocks, sevens, eighths);
+  }
+  void sum_blocks_of_64(const double* terms, std::int64_t blocks, double* sevens, double* eighths) const {
+    sum_blocks_of_64_f64(terms, blocks, sevens, eighths);
   }
   std::int64_t sum_codes(const std::int8_t* codes, std::int64_t n) const { return sum_codes_s8(codes, n); }
   std::int64_t sum_codes(const std::uint8_t* codes, std::int64_t n) const { return sum_codes_u8(codes, n); }

@@ -41,6 +41,16 @@ PLANCK_MATH V select(bool mask, V yes, V no) {
   return mask ? yes : no;
 }
 
+/// x where the mask is set, else +0, and the other way round.
+template <class V>
+PLANCK_MATH V where(bool mask, V x) {
+  return mask ? x : V(0);
+}
+template <class V>
+PLANCK_MATH V where_not(bool mask, V x) {
+  return mask ? V(0) : x;
+}
+
 /// x limited to [lo, hi]; NaN stays NaN.
 template <class V>
 PLANCK_MATH V clamp_or_nan(V x, V lo, V hi) {

@@ -37,7 +37,7 @@ PLANCK_MATH V quantize(V x, const Scale& scale, const CodeRange<V>& range, V zer
 
 template <class V, class Scale>
 PLANCK_MATH V quantize_backward(V x, V dy, const Scale& scale, const CodeRange<V>& range) {
-  return select(inside(x, scale, range), scale.steps(dy), V(0));
+  return where(inside(x, scale, range), scale.steps(dy));
 }
 
 template <class V, class Scale>
@@ -48,7 +48,7 @@ PLANCK_MATH V fake_quantize(V x, const Scale& scale, const CodeRange<V>& range) 
 
 template <class V, class Scale>
 PLANCK_MATH V fake_quantize_backward(V x, V dy, const Scale& scale, const CodeRange<V>& range) {
-  return select(inside(x, scale, range), dy, V(0));
+  return where(inside(x, scale, range), dy);
 }
 
 /// What one element adds to d_scale: the rounding error inside the range, the range's end outside; 0 for NaN.
@@ -57,14 +57,14 @@ PLANCK_MATH V d_scale_term(V x, V dy, const Scale& scale, const CodeRange<V>& ra
   const V steps = scale.steps(x);
   const V r = rne(steps);
   const V slope = select(r < range.lo, range.lo, select(range.hi < r, range.hi, r - steps));
-  return select(is_nan(x), V(0), dy * slope);
+  return where_not(is_nan(x), dy * slope);
 }
 
 /// What one element adds to d_zero_point: 0 inside the range and for NaN.
 template <class V, class Scale>
 PLANCK_MATH V d_zero_point_term(V x, V dy, const Scale& scale, const CodeRange<V>& range) {
   const V r = rne(scale.steps(x));
-  return select((r < range.lo) | (range.hi < r), V(0) - dy * scale.scale, V(0));
+  return where((r < range.lo) | (range.hi < r), V(0) - dy * scale.scale);
 }
 
 /// q and zero_point as numbers in V: their difference is exact.

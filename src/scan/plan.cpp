@@ -64,17 +64,13 @@ Status check_descriptor(std::string_view plan, const ScanDescriptor& d, bool bac
   return {};
 }
 
-/// One short row, from x to y alone.
-bool run_small(const ScanDescriptor& d, const Choice& choice, const ScanArgs& a) noexcept {
-  const auto run = choice.backend->scan.run_small;
-  core::SmallOperands operands(d.input_shape);
-  const int axis = front_axis(d.scan_axis, d.input_shape);
-  if (run == nullptr || !operands.has_work() || d.input_shape[axis] != operands.elements() || d.exclusive ||
-      d.index_element || d.offset_element || a.indices || a.carry_in || a.carry_out || a.offsets) {
-    return false;
-  }
-  if (!operands.add_input(a.x, d.element) || !operands.add_output(a.y, d.element)) return false;
-  return run(choice, {{d.kind, d.element}, false, d.reverse, axis}, operands.data(), operands.elements());
+/// One short row, if the plan has found it to be one.
+[[gnu::always_inline]] inline bool run_small(const ScanDescriptor& d, const Choice& choice, bool reverse,
+                                             const core::View& from, const core::View& to) noexcept {
+  core::SmallOperands operands(d.input_shape, choice.small_elements);
+  if (!operands.add_input(from, d.element) || !operands.add_output(to, d.element)) return false;
+  const ScanJob job{{d.kind, d.element}, false, reverse, 0};
+  return choice.backend->scan.run_small(choice, job, operands.data(), operands.elements());
 }
 
 Status check(OperandChecks& checks, const ScanDescriptor& d, const ScanArgs& a) noexcept {
@@ -151,7 +147,11 @@ Result<void> ScanOp::can_implement(const Descriptor& d, const PlanChoice&, const
 Result<void> ScanOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream, Workspace workspace,
                          const Args& a) noexcept {
   const numerics::FpEnvironmentGuard guard;
-  if (backend::is_plain(choice, stream, workspace) && run_small(d, backend::choice_of(choice), a)) return {};
+  const Choice& chosen = backend::choice_of(choice);
+  if (chosen.small_elements > 0 && backend::is_plain(choice, stream, workspace) && !a.indices && !a.offsets &&
+      !a.carry_in && !a.carry_out && run_small(d, chosen, d.reverse, a.x, a.y)) {
+    return {};
+  }
   const backend::Run run = backend::run_of(kForward, choice, stream, workspace);
   PLANCK_TRY(backend::check_device(run));
   OperandChecks checks(run.plan);
@@ -177,6 +177,12 @@ Result<void> ScanBackwardOp::can_implement(const Descriptor& d, const PlanChoice
 Result<void> ScanBackwardOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream,
                                  Workspace workspace, const Args& a) noexcept {
   const numerics::FpEnvironmentGuard guard;
+  const Choice& chosen = backend::choice_of(choice);
+  // The gradient that is the same scan from the other end.
+  if (chosen.small_elements > 0 && backend::is_plain(choice, stream, workspace) && !a.x && !a.y && !a.indices &&
+      !a.offsets && run_small(d, chosen, !d.reverse, a.dy, a.dx)) {
+    return {};
+  }
   const backend::Run run = backend::run_of(kBackward, choice, stream, workspace);
   PLANCK_TRY(backend::check_device(run));
   OperandChecks checks(run.plan);

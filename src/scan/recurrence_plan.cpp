@@ -1,6 +1,7 @@
 // The plans of LinearRecurrencePlan and its gradient.
 #include <span>
 
+#include "core/small_operands.hpp"
 #include "scan/plan_common.hpp"
 
 namespace planck {
@@ -52,6 +53,18 @@ Status check(OperandChecks& checks, const LinearRecurrenceDescriptor& d, const L
   PLANCK_TRY(scan::add_carries(checks, kForward, p, a));
   PLANCK_TRY(scan::add_offsets(checks, kForward, p, a.offsets));
   return checks.check_overlaps();
+}
+
+/// One short row, if the plan has found it to be one.
+bool run_small(const LinearRecurrenceDescriptor& d, const backend::Choice& choice,
+               const LinearRecurrenceArgs& a) noexcept {
+  core::SmallOperands operands(d.input_shape, choice.small_elements);
+  if (a.initial || a.offsets || a.carry_in || a.carry_out || !operands.add_input(a.a, d.element) ||
+      !operands.add_input(a.b, d.element) || !operands.add_output(a.h, d.element)) {
+    return false;
+  }
+  const ScanJob job{{ScanKind::LinearRecurrence, d.element}, false, d.reverse, 0};
+  return choice.backend->scan.run_small(choice, job, operands.data(), operands.elements());
 }
 
 Status run_job(const backend::Run& run, const LinearRecurrenceDescriptor& d, const LinearRecurrenceArgs& a) noexcept {
@@ -124,6 +137,8 @@ Result<void> LinearRecurrenceOp::can_implement(const Descriptor& d, const PlanCh
 Result<void> LinearRecurrenceOp::run(const Descriptor& d, const PlanChoice& choice, const Stream& stream,
                                      Workspace workspace, const Args& a) noexcept {
   const numerics::FpEnvironmentGuard guard;
+  const backend::Choice& chosen = backend::choice_of(choice);
+  if (chosen.small_elements > 0 && backend::is_plain(choice, stream, workspace) && run_small(d, chosen, a)) return {};
   const backend::Run run = backend::run_of(kForward, choice, stream, workspace);
   PLANCK_TRY(backend::check_device(run));
   OperandChecks checks(run.plan);

@@ -99,6 +99,9 @@ TEST_P(Parity, FewLongRowsAndManyShortOnes) {
   check(Shape{3, 15013}, std::span(kScenarios).first(3), kThreads);
   check(Shape{15013, 3}, std::span(kScenarios).first(3), kThreads);
   check(Shape{3, 8256}, std::span(kScenarios).first(3), kThreads);  // whole groups, but no whole segments
+  constexpr int kOneThread[] = {1};
+  // Sums of whole blocks of 64, and columns that fill panels and cache lines.
+  for (const std::int64_t n : {64, 128, 192, 512}) check(Shape{41, n}, std::span(kScenarios).first(2), kOneThread);
   constexpr int kMoreThanRows[] = {3};
   check(Shape{2, 40003}, std::span(kScenarios).first(1), kMoreThanRows);
 }

@@ -17,37 +17,14 @@ from torch.autograd import forward_ad
 from planck import _core
 from planck.torch._register import operations, public_name
 
-_PLAIN = (Tensor, torch.nn.Parameter)
 _is_compiling = torch.compiler.is_compiling
-_is_grad_enabled = torch.is_grad_enabled
-_get_tracing_state = torch._C._get_tracing_state
 _transforms_active = torch._C._are_functorch_transforms_active
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_modes = torch._C._len_torch_function_stack
-
-
-def runs_at_once(tensors: tuple[Any, ...]) -> bool:
-    """Whether nobody but the caller needs to know of this call."""
-    if _is_compiling():
-        return False
-    for tensor in tensors:
-        if tensor is not None and (type(tensor) not in _PLAIN or not tensor.is_cpu):
-            return False
-    return (
-        _get_tracing_state() is None
-        and not _transforms_active()
-        and _dispatch_modes() == 0
-        and _function_modes() == 0
-        and forward_ad._current_level < 0
-    )
+_way = _core.torch_way
+_RUN, _RECORD = 1, 2  # _way's numbers; 0 is for calls that others need to know of
 
 
 def wants_gradient(tensors: tuple[Any, ...]) -> bool:
-    if _is_grad_enabled():
-        for tensor in tensors:
-            if tensor is not None and tensor.requires_grad:
-                return True
-    return False
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
 def _refuse_tangents(name: str, tensors: tuple[Any, ...]) -> None:
@@ -124,22 +101,27 @@ class Operation:
         self.transformed = type(name, (torch.autograd.Function,), members)
 
     def __call__(self, tensors: tuple[Any, ...], options: tuple[Any, ...]) -> Any:
-        if not runs_at_once(tensors):
-            if not _is_compiling():
-                for tensor in tensors:
-                    if tensor is not None and not isinstance(tensor, Tensor):
-                        raise TypeError(f"{public_name(self.name)} takes tensors, not {type(tensor).__name__}")
-                    if tensor is not None:
-                        _core.refuse_kind(tensor, f"{public_name(self.name)}: an argument")
-                if forward_ad._current_level >= 0:
-                    _refuse_tangents(self.name, tensors)
-            tensors = _numbers_moved(tensors)
-            if self.transformed is not None and not _is_compiling() and _transforms_active():
-                return self.transformed.apply(*tensors, *options)
-            return self.op(*tensors, *options)
-        if not wants_gradient(tensors):
+        if _is_compiling():
+            return self.op(*_numbers_moved(tensors), *options)
+        way = _way(tensors)
+        if way == _RUN:
             return self.run(*tensors, *options)
+        if way != _RECORD:
+            return self._dispatched(tensors, options)
         if self.function is not None:
             return self.function.apply(*tensors, *options)
         with torch.no_grad():
             return self.run(*tensors, *options)
+
+    def _dispatched(self, tensors: tuple[Any, ...], options: tuple[Any, ...]) -> Any:
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(f"{public_name(self.name)} takes tensors, not {type(tensor).__name__}")
+            if tensor is not None:
+                _core.refuse_kind(tensor, f"{public_name(self.name)}: an argument")
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(self.name, tensors)
+        tensors = _numbers_moved(tensors)
+        if self.transformed is not None and _transforms_active():
+            return self.transformed.apply(*tensors, *options)
+        return self.op(*tensors, *options)

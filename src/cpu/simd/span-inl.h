@@ -62,9 +62,13 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   /// One 16-bit output of other inputs: two registers of lanes a step, in order.
   static constexpr bool kOrdered =
       sizeof(C) == 4 && kOutputs == 1 && sizeof(Out0) == 2 && !kPaired && HWY_TARGET != HWY_SCALAR;
+  /// A 16-bit output and terms beside it: the same.
+  static constexpr bool kMixed = sizeof(C) == 4 && kOutputs > 1 && sizeof(Out0) == 2 && !kPaired
+                                 && HWY_TARGET != HWY_SCALAR;
   /// Whether every store is a full register, which streaming needs. Codes are where store_codes makes one of them.
   static constexpr bool kStreamedCodes = kPacked && HWY_TARGET == HWY_AVX2;
-  static constexpr bool kStreamable = kPaired || kOrdered || kStreamedCodes || (std::is_same_v<Out, C> && ...);
+  static constexpr bool kStreamable =
+      kPaired || kOrdered || kMixed || kStreamedCodes || (std::is_same_v<Out, C> && ...);
 
   static constexpr std::int64_t kShortRow = 1024;
 
@@ -92,7 +96,7 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
 
  private:
   static PLANCK_MATH std::int64_t step_elements() {
-    return static_cast<std::int64_t>(hn::Lanes(Tag<C>())) * (kPaired || kOrdered ? 2 : 1);
+    return static_cast<std::int64_t>(hn::Lanes(Tag<C>())) * (kPaired || kOrdered || kMixed ? 2 : 1);
   }
 
   /// Whole steps from element i on; `streamed` says which outputs are streamed if any may be.
@@ -140,6 +144,23 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
         put_in_order<true>(both, to);
       } else {
         put_in_order<false>(both, to);
+      }
+    } else if constexpr (kMixed) {
+      const std::int64_t half = step_elements() / 2;
+      Vec<float> out[2][kOutputs];
+      apply(kernel, operands, i, out[0], std::index_sequence<I...>());
+      apply(kernel, operands, i + half, out[1], std::index_sequence<I...>());
+      const Pair<Out0> both{out[0][0], out[1][0]};
+      auto* to = static_cast<Out0*>(operands[kInputs]) + i;
+      if (may_stream && (streamed & 1U) != 0) {
+        put_in_order<true>(both, to);
+      } else {
+        put_in_order<false>(both, to);
+      }
+      for (int o = 1; o < kOutputs; ++o) {
+        auto* terms = static_cast<float*>(operands[kInputs + o]) + i;
+        store(out[0][o], terms);
+        store(out[1][o], terms + half);
       }
     } else {
       Vec<C> out[kOutputs];
@@ -194,7 +215,7 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
 
   /// Fewer elements than a step, through padded copies.
   static void partial(const Kernel& kernel, void* const* operands, std::int64_t i, std::int64_t count) {
-    alignas(64) unsigned char padded[kInputs + kOutputs][HWY_MAX_BYTES * (kOrdered ? 2 : 1)] = {};
+    alignas(64) unsigned char padded[kInputs + kOutputs][HWY_MAX_BYTES * (kOrdered || kMixed ? 2 : 1)] = {};
     void* copies[kInputs + kOutputs];
     for (int k = 0; k < kInputs + kOutputs; ++k) {
       copies[k] = padded[k];

@@ -7,6 +7,8 @@
 #define PLANCK_CPU_SUM_CODES_INL_H_
 #endif
 
+#include <type_traits>
+
 #include "cpu/simd/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -45,17 +47,29 @@ void add_code_columns(const Code* codes, std::int64_t stride, std::int64_t rows,
   const Tag<std::int32_t> d32;
   const hn::Half<Tag<std::int16_t>> half;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d16));
-  for (; i + lanes <= n; i += lanes) {
-    auto sum = hn::Zero(d16);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      sum = hn::Add(sum, hn::PromoteTo(d16, hn::LoadU(hn::Rebind<Code, Tag<std::int16_t>>(), codes + r * stride + i)));
+  const auto add = [&](auto part, std::int32_t* to) {
+    hn::StoreU(hn::Add(hn::LoadU(d32, to), hn::PromoteTo(d32, part)), d32, to);
+  };
+  // Registers side by side, as of rows a power of two apart the first-level cache holds few lines at a time.
+  const auto columns = [&]<int kRegisters>(std::integral_constant<int, kRegisters>) {
+    for (; i + kRegisters * lanes <= n; i += kRegisters * lanes) {
+      decltype(hn::Zero(d16)) sum[kRegisters];
+      for (auto& each : sum) each = hn::Zero(d16);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const Code* const row = codes + r * stride + i;
+        for (int k = 0; k < kRegisters; ++k) {
+          sum[k] =
+              hn::Add(sum[k], hn::PromoteTo(d16, hn::LoadU(hn::Rebind<Code, Tag<std::int16_t>>(), row + k * lanes)));
+        }
+      }
+      for (int k = 0; k < kRegisters; ++k) {
+        add(hn::LowerHalf(half, sum[k]), sums + i + k * lanes);
+        add(hn::UpperHalf(half, sum[k]), sums + i + k * lanes + lanes / 2);
+      }
     }
-    const auto add = [&](auto part, std::int32_t* to) {
-      hn::StoreU(hn::Add(hn::LoadU(d32, to), hn::PromoteTo(d32, part)), d32, to);
-    };
-    add(hn::LowerHalf(half, sum), sums + i);
-    add(hn::UpperHalf(half, sum), sums + i + lanes / 2);
-  }
+  };
+  columns(std::integral_constant<int, 4>());
+  columns(std::integral_constant<int, 1>());
 #endif
   for (; i < n; ++i) {
     for (std::int64_t r = 0; r < rows; ++r) sums[i] += codes[r * stride + i];

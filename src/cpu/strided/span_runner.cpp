@@ -12,21 +12,15 @@ namespace {
 /// From this length on a row is worth a call of its own if that saves spreading its scale and zero point out.
 constexpr std::int64_t kSegmentColumns = 64;
 
-/// n copies of the element at `from`.
+/// n copies of the element at `from`, and some more, for which scratch has room: whole cache lines are written.
 void repeat_element(std::int64_t size, const std::byte* from, std::byte* to, std::int64_t n) {
-  const auto fill = [&]<class T>(T value) {
-    std::memcpy(&value, from, sizeof value);
-    std::fill_n(reinterpret_cast<T*>(to), n, value);
-  };
-  switch (size) {
-    case 1:
-      return fill(std::uint8_t{});
-    case 2:
-      return fill(std::uint16_t{});
-    case 4:
-      return fill(std::uint32_t{});
-    default:
-      return fill(std::uint64_t{});
+  std::uint64_t pattern = 0;
+  std::memcpy(&pattern, from, static_cast<std::size_t>(size));
+  for (std::int64_t filled = size; filled < 8; filled *= 2) pattern |= pattern << (8 * filled);
+  const std::uint64_t both[] = {pattern, pattern};  // what one instruction of any machine stores
+  constexpr std::int64_t kLine = 64;
+  for (std::byte* const end = to + n * size; to < end; to += kLine) {
+    for (std::size_t i = 0; i < kLine; i += sizeof both) std::memcpy(to + i, both, sizeof both);
   }
 }
 
@@ -93,8 +87,7 @@ void SpanRunner::run(const core::LoopPointers& at, std::int64_t rows, std::int64
   }
   bool scratch_used = false;
   for (int k = 0; k < operands_; ++k) scratch_used |= form_[k] != OperandForm::Direct && !read_in_place(k);
-  // A segment kernel takes all rows at once if none has to be packed.
-  const std::int64_t untiled_rows = run_segments_ && !scratch_used ? rows : 1;
+  const std::int64_t untiled_rows = scratch_used ? 1 : rows;
   const std::int64_t tile_rows = tiled_ ? kTileRows : untiled_rows;
   const std::int64_t tile_columns = !scratch_used ? columns : tiled_ ? kTileColumns : kScratch;
   core::LoopPointers tile;

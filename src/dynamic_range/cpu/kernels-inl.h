@@ -254,22 +254,34 @@ struct RangesOfColumns {
       store(range.lo, lo + i);
       store(range.hi, hi + i);
     };
-    std::int64_t i = 0;
-    for (; i + elements <= n; i += elements) {
-      Finite range;
-      for (std::int64_t r = 0; r < rows.count; ++r) range.add(row_at(rows, x, r) + i);
+    const auto take = [&](std::int64_t i, const Finite& range) {
       if (range.all_finite()) {
         alignas(64) T low[HWY_MAX_BYTES / sizeof(T)];
         alignas(64) T high[HWY_MAX_BYTES / sizeof(T)];
         range.store_lanes(low, high);
         for (std::int64_t k = 0; k < elements; k += lanes) join(i + k, {load<C>(low + k), load<C>(high + k)});
-      } else {
-        for (std::int64_t k = i; k < i + elements; k += lanes) {
-          RangeLanes<T> any;
-          for (std::int64_t r = 0; r < rows.count; ++r) any.add(load<C>(row_at(rows, x, r) + k));
-          join(k, any);
-        }
+        return;
       }
+      for (std::int64_t k = i; k < i + elements; k += lanes) {
+        RangeLanes<T> any;
+        for (std::int64_t r = 0; r < rows.count; ++r) any.add(load<C>(row_at(rows, x, r) + k));
+        join(k, any);
+      }
+    };
+    std::int64_t i = 0;
+    // Whole cache lines: of rows a power of two apart, the first-level cache holds few at a time.
+    constexpr int kRegisters = HWY_MAX_BYTES < 64 ? 64 / HWY_MAX_BYTES : 1;
+    for (; i + kRegisters * elements <= n; i += kRegisters * elements) {
+      Finite range[kRegisters];
+      for (std::int64_t r = 0; r < rows.count; ++r) {
+        for (int k = 0; k < kRegisters; ++k) range[k].add(row_at(rows, x, r) + i + k * elements);
+      }
+      for (int k = 0; k < kRegisters; ++k) take(i + k * elements, range[k]);
+    }
+    for (; i + elements <= n; i += elements) {
+      Finite range;
+      for (std::int64_t r = 0; r < rows.count; ++r) range.add(row_at(rows, x, r) + i);
+      take(i, range);
     }
     for (; i < n; ++i) {
       Range<C> range{lo[i], hi[i]};

@@ -18,8 +18,8 @@ namespace planck::cpu {
 
 /// Columns that are gathered side by side: in wide blocks memory is read in long runs.
 inline constexpr std::int64_t kRangeColumns = 4096;
-/// Few enough that lines of rows a power of two apart do not drive each other out of the first-level cache.
-inline constexpr std::int64_t kRowsAtOnce = 4;
+/// So many that what they give is seldom merged, and few enough to be fetched ahead.
+inline constexpr std::int64_t kRowsAtOnce = 16;
 
 /// The ranges of a piece's segments, merged into the shared ones when the piece moves on.
 template <class T>

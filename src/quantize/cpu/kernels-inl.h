@@ -133,13 +133,13 @@ struct QuantizeBackwardKernel : Source {
   }
 };
 
-/// Inputs x, dy; dx, and what they add to d_scale and d_zero_point, all in C.
+/// Inputs x, dy; dx, and what they add to d_scale and d_zero_point, in C.
 template <class T, class Source>
 struct LearnableBackwardKernel : Source {
   using typename Source::C;
   using V = Vec<C>;
   using Inputs = typename Source::template Inputs<T, T>;
-  using Outputs = Types<C, C, C>;
+  using Outputs = Types<T, C, C>;
   using SegmentKernel = LearnableBackwardKernel<T, typename Source::Segment>;
 
   PLANCK_MATH explicit LearnableBackwardKernel(const typename Source::Params& p) : Source(p) {}

@@ -99,7 +99,7 @@ void run_sums(const Run& run, const QuantizeJob& job) noexcept {
   with_params(job, 1.0, 0, [&](const auto& params) {
     run_reduction(
         run.stream,
-        {kernel_in(run.choice, kTerms), run.choice.arch, &params, loop, job.output_operand(), job.sums, compute},
+        {kernel_in(run.choice, kTerms), run.choice.arch, &params, loop, job.output_operand(), job.sums, compute, 1},
         run.workspace);
   });
 }

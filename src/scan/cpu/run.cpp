@@ -1,6 +1,7 @@
 // Scans on the CPU as the backend's table has them: the kernel and the workspace that a plan keeps, and its jobs.
 #include <span>
 
+#include "core/small_operands.hpp"
 #include "cpu/entries.hpp"
 #include "scan/carry.hpp"
 #include "scan/cpu/exclusive.hpp"
@@ -26,6 +27,14 @@ void run_one(const Run& run, const ScanJob& job) noexcept {
   }
 }
 
+/// A row from one tensor (or two) to another, without anything beside it.
+bool is_one_short_row(const ScanJob& job, const ScanKernel& kernel) {
+  const std::int64_t length = job.loop->extent[job.axis];
+  return length > 0 && length <= core::SmallOperands::kMaxElements && job.loop->count() == length &&
+         kernel.row != nullptr && kernel.outputs == 1 && kernel.feed == nullptr && !job.key.exclusive &&
+         !job.key.initial && !job.segments && !job.backward;
+}
+
 }  // namespace
 
 Status prepare_scan(const ScanJob& job, Selection& selection) noexcept {
@@ -36,6 +45,7 @@ Status prepare_scan(const ScanJob& job, Selection& selection) noexcept {
   const ScanStates states{kernel.parts, kernel.lags, kernel.feed == nullptr ? 0 : kernel.feed->parts};
   const std::int64_t length = job.loop->extent[job.axis];
   const std::int64_t rows = length == 0 ? 0 : job.loop->count() / length;
+  if (is_one_short_row(job, kernel)) selection.choice.small_elements = static_cast<std::int32_t>(length);
   const int threads = selection.request.stream.threads();
   if (job.segments) {
     selection.want_workspace(segments_workspace(rows, length, rows * size_of(job.key.element), states, threads));
@@ -54,13 +64,15 @@ Status run_scan(const Run& run, const ScanJob& job) noexcept {
 }
 
 bool run_small_scan(const Choice& choice, const ScanJob& job, void* const* operands, std::int64_t n) noexcept {
-  const std::int64_t first = job.reverse ? (n - 1) * size_of(job.key.element) : 0;
   const ScanKernel& kernel = scan_kernel(choice);
-  if (kernel.row == nullptr) return false;
+  const std::int64_t first = job.reverse ? (n - 1) * size_of(job.key.element) : 0;
   RowRun run = row_run(kernel);
-  run.input[0] = static_cast<const std::byte*>(operands[0]) + first;
-  run.output[0] = static_cast<std::byte*>(operands[1]) + first;
-  run.input_back[0] = run.output_back[0] = job.reverse;
+  for (int k = 0; k < kernel.inputs; ++k) {
+    run.input[k] = static_cast<const std::byte*>(operands[k]) + first;
+    run.input_back[k] = job.reverse;
+  }
+  run.output[0] = static_cast<std::byte*>(operands[kernel.inputs]) + first;
+  run.output_back[0] = job.reverse;
   run.n = n;
   run.position = job.reverse ? n - 1 : 0;
   run.position_step = job.reverse ? -1 : 1;

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,22 +67,22 @@ def available_memory() -> int:
 def measure(chosen: list[Row], options: argparse.Namespace, arguments: list[str]) -> dict[str, Any]:
     # Imported late: torch alone takes seconds, and a wrong filter should not.
     from bench.pages import machine
-    from bench.report import line
+    from bench.repeats import measure_rows
     from bench.runner import Runner
 
     runner = Runner(options.mode, options.build / "bench" / "libplanck_bench_copy.so", options.seconds)
     by_row: dict[Row, Any] = {}
     complete = True
+
+    def run(row: Row) -> dict[str, Any] | None:
+        if needed_memory(row) <= available_memory():
+            return runner.run(row)
+        print(f"{row.name}\n    left out: it needs {needed_memory(row) >> 30} GiB of memory")
+        return None
+
     try:
         # The largest first: what they leave free is enough for all others, while fragments would not do for them.
-        for number, row in enumerate(sorted(chosen, key=lambda row: -max(row.elements, M16)), 1):
-            if needed_memory(row) > available_memory():
-                print(
-                    f"[{number}/{len(chosen)}] {row.name}\n    left out: it needs {needed_memory(row) >> 30} GiB of memory"
-                )
-                continue
-            by_row[row] = runner.run(row)
-            print(line(by_row[row], number, len(chosen)), flush=True)
+        measure_rows(sorted(chosen, key=lambda row: -max(row.elements, M16)), run, by_row, partial(print, flush=True))
     except KeyboardInterrupt:
         complete = False
         print(f"\ninterrupted: {len(by_row)} of {len(chosen)} rows are there")

@@ -10,6 +10,12 @@ GOAL_ELEMENTS = M16
 PEER_ELEMENTS = 1 << 16
 LONG_ROW_BYTES = 1 << 20
 FEW_ROWS = 16
+# 16-bit scans have half the bytes of f32 and the same arithmetic.
+SCAN_GOALS = {"f32": 1.5, "f64": 1.5, "f16": 2.5, "bf16": 2.5}
+# An exponential and a logarithm for each element: arithmetic, also in one long row.
+LOG_SUM_EXP_GOALS = {"f32": 3.0, "f64": 4.0, "f16": 6.0, "bf16": 6.0}
+# Threads share a single row by reading it twice.
+LONG_ROW_GOAL = 2.0
 
 
 def reads_twice(row: Row) -> bool:
@@ -25,9 +31,10 @@ def goal_of(row: Row) -> float | None:
     if row.elements < GOAL_ELEMENTS:
         return None
     if row.op == "logcumsumexp":
-        return 4.0
+        return LOG_SUM_EXP_GOALS[row.dtype]
     if row.op in SCANS:
-        return 2.0 if row.elements // row.length < FEW_ROWS else 1.5
+        goal = SCAN_GOALS[row.dtype]
+        return max(goal, LONG_ROW_GOAL) if row.elements // row.length < FEW_ROWS else goal
     if reads_twice(row):
         return 1.5
     divides = row.op in ("quantize", "fake_quantize", "dynamic_quantize", *BACKWARD_ONLY)

@@ -23,6 +23,10 @@ SLOW_TURNS = 3
 ALWAYS = ("copy", "planck")
 LEAST_ROUNDS = 5
 MOST_ROUNDS = 300
+# Busy: others took this share of the cores' time, or a copy that takes a while varied this much (median ÷ least).
+BUSY_SHARE = 0.1
+BUSY_SPREAD = 1.3
+BUSY_COPY_SECONDS = 1e-3
 # From and to lie this far apart modulo a page: at 0 or 64, copies of 1 GiB ran at 14 to 19 GB/s instead of 40.
 _PAGE, _APART = 4096, 2048
 
@@ -99,6 +103,12 @@ class Copy:
             self._from, self._to = (torch.ones(half + _PAGE, dtype=torch.uint8) for _ in range(2))
         source, target = self._from.data_ptr(), apart(self._from.data_ptr(), self._to.data_ptr())
         return lambda: self._copy(target, source, half, threads)
+
+
+def disturbance(others: float, copy: Times) -> float:
+    """How busy the machine was while a row was measured: above 1 the row is marked."""
+    spread = copy.median / copy.least if copy.median > BUSY_COPY_SECONDS else 1.0
+    return max(others / BUSY_SHARE, (spread - 1) / (BUSY_SPREAD - 1))
 
 
 class OtherWork:

@@ -1,4 +1,4 @@
-"""Writes the generated parts of the documentation: a page of results, and the README's table."""
+"""Writes the generated parts of the documentation: a page of results, and the README's plot, five rows and summary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.plots import write_plots
-from bench.report import PARTS, part_table, short_table, summarise, summary_lines
+from bench.report import PARTS, busy_lines, part_table, short_table, summarise, summary_lines
 
 RESULTS = "docs/benchmark-results.md"
 PLOTS = "docs/plots"
@@ -53,9 +53,7 @@ def results_page(document: dict[str, Any], plots: list[str]) -> str:
     results = document["rows"]
     summary = summarise(results)
     text = ["# Benchmark results", "", how(document, " [How to read them](benchmarks.md).")]
-    if summary.busy:
-        text += ["", f"**The machine was busy during {summary.busy} of the {len(results)} rows.**"]
-    text += ["", *(f"- {line}" for line in summary_lines(summary))]
+    text += ["", *(f"- {line}" for line in [*summary_lines(summary), *busy_lines(summary, len(results))])]
     text += [f"- {name} from C++: **{ns:.0f} ns**." for name, ns in document["calls"].items()]
     text += [
         "",
@@ -76,7 +74,7 @@ def results_page(document: dict[str, Any], plots: list[str]) -> str:
 def readme_part(document: dict[str, Any], plots: list[str]) -> str:
     text = [f"![{CAPTIONS['peers']}]({PLOTS}/peers.svg)", ""] if "peers" in plots else []
     text += [short_table(document["rows"]), "", *(f"- {line}" for line in summary_lines(summarise(document["rows"])))]
-    text += ["", how(document)]
+    text += ["", how(document, f" [Every row]({RESULTS}).")]
     return "\n".join(text)
 
 

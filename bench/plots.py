@@ -86,10 +86,11 @@ def _rows_of_ops(found: Sequence[tuple[str, str]], width: float = 8.0) -> tuple[
     at = {key: len(present) - 1 - i for i, key in enumerate(present)}
     axes.set_yticks(list(at.values()), [label(*key) for key in at])
     axes.set_ylim(-0.7, len(present) - 0.3)
-    axes.grid(axis="y", visible=False)
+    axes.grid(axis="y", color="#f2f2f2")
     axes.tick_params(axis="y", length=0)
-    for edge in (len(SCANS) * 2, len(SCANS) * 2 + len(BINARY) * 2):
-        if edge < len(present) == sum(len(directions(op)) for op in OPS):
+    scans = sum(op in SCANS for op, _ in present)
+    for edge in (scans, scans + sum(op in BINARY for op, _ in present)):
+        if 0 < edge < len(present):
             axes.axhline(edge - 0.5, color="#cccccc", linewidth=0.8)
     axes.set_xscale("log")
     return figure, axes, at
@@ -105,22 +106,21 @@ def _log_ticks(axes: Any, candidates: Sequence[float], values: Sequence[float]) 
 
 
 def ratio_to_copy(results: Sequence[Result]) -> Any:
-    """Every row at 16 M elements as a dot, by operation, and the goals."""
+    """Every row at 16 M elements as a dot, by operation; its goal is a mark on the same height."""
     rows = [result for result in results if result["part"] == "16M" and result["threads"] > 1]
     if not rows:
         return None
     figure, axes, at = _rows_of_ops([(result["op"], result["direction"]) for result in rows])
-    shift = {dtype: 0.24 - 0.16 * i for i, dtype in enumerate(DTYPE_COLOURS)}
+    shift = {dtype: 0.27 - 0.18 * i for i, dtype in enumerate(DTYPE_COLOURS)}
     for dtype, colour in DTYPE_COLOURS.items():
         own = [result for result in rows if result["dtype"] == dtype]
         x = [result["ratio_copy"] for result in own]
         y = [at[result["op"], result["direction"]] + shift[dtype] for result in own]
         axes.scatter(x, y, s=15, color=colour, alpha=0.75, linewidths=0, label=dtype, zorder=3)
-    for key, line in at.items():
-        goals = {result["goal"] for result in rows if (result["op"], result["direction"]) == key}
-        for goal in goals - {None}:
-            axes.plot([goal, goal], [line - 0.4, line + 0.4], color="#444444", linewidth=1.3, zorder=2)
-    axes.plot([], [], color="#444444", linewidth=1.3, label="goal")
+        goals = {(result["goal"], height) for result, height in zip(own, y, strict=True)}
+        for goal, height in goals:
+            axes.plot([goal, goal], [height - 0.1, height + 0.1], color=colour, linewidth=1.6, zorder=2)
+    axes.plot([], [], color="#444444", linewidth=1.6, label="goal of that element")
     axes.axvline(1.0, color="#bbbbbb", linewidth=1.0, zorder=1)
     _log_ticks(axes, (0.25, 0.5, 1, 1.5, 2, 4, 8, 16, 32), [result["ratio_copy"] for result in rows])
     axes.set_xlabel("time ÷ time of a copy of the same bytes (left is better; a dot is a shape, axis or scope)")

@@ -11,16 +11,12 @@ import planck.torch  # puts Planck on PyTorch's threads, as PyTorch's users have
 import torch
 
 from bench.goals import goal_of
-from bench.measure import Copy, OtherWork, round_robin
+from bench.measure import Copy, OtherWork, disturbance, round_robin
 from bench.peers import EAGER, PEERS, Peers, first_line, wanted
 from bench.problems import Buffers, Problem, make_problem
 from bench.rows import Row
 
 BUDGET = {"quick": 0.3, "default": 0.3, "full": 1.0}
-# Busy: others took this share of the cores' time, or a copy that takes a while varied this much (median ÷ least).
-BUSY_SHARE = 0.1
-BUSY_SPREAD = 1.3
-BUSY_COPY_SECONDS = 1e-3
 _PIECE = 1 << 21
 
 # torchao and torch.compile remark on CUDA and on each other's versions, in the middle of the rows.
@@ -60,7 +56,7 @@ class Runner:
         self._buffers = Buffers()
         self._copy = Copy(copy_library)
         self._peers = Peers()
-        self.absent: dict[str, list[str]] = {}
+        self.absent: dict[str, set[str]] = {}
 
     @property
     def missing(self) -> dict[str, str]:
@@ -77,7 +73,7 @@ class Runner:
         share = others.share()
         self._buffers.trim()
         planck_times, copy_times = times.pop("planck"), times.pop("copy")
-        spread = copy_times.median / copy_times.least
+        disturbed = disturbance(share, copy_times)
         first = EAGER if EAGER in differences else next(iter(differences), None)
         off, relative = differences[first] if first is not None else (None, None)
         return {
@@ -97,7 +93,8 @@ class Runner:
             "max_rel_diff": relative,
             "diffs": {name: both[0] for name, both in differences.items()},
             "others": share,
-            "busy": share > BUSY_SHARE or (copy_times.median > BUSY_COPY_SECONDS and spread > BUSY_SPREAD),
+            "disturbance": disturbed,
+            "busy": disturbed > 1,
         }
 
     def _contestants(self, problem: Problem) -> tuple[dict[str, Any], dict[str, tuple[float, float]]]:
@@ -114,8 +111,7 @@ class Runner:
                 differences[name] = difference(call(), problem.outputs)
                 calls[name] = call
             except Exception as error:  # a dtype or shape that the peer does not take
-                self.absent.setdefault(f"{name}, {row.op} {row.direction} {row.dtype}: {first_line(error)}", []).append(
-                    row.name
-                )
+                why = f"{name}, {row.op} {row.direction} {row.dtype}: {first_line(error)}"
+                self.absent.setdefault(why, set()).add(row.name)
         calls["planck"] = problem.planck
         return calls, differences

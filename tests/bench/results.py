@@ -4,7 +4,7 @@ from bench.goals import goal_of
 from bench.rows import Row
 
 
-def result(row: Row, planck_ms: float, copy_ms: float, busy: bool = False, **peers: float) -> dict:
+def result(row: Row, planck_ms: float, copy_ms: float, disturbance: float = 0.0, **peers: float) -> dict:
     names = {"torch": "PyTorch", "numpy": "NumPy", "onnx": "ONNX Runtime"}
     return {
         **row.as_json(),
@@ -23,7 +23,8 @@ def result(row: Row, planck_ms: float, copy_ms: float, busy: bool = False, **pee
         "max_rel_diff": 0.0 if peers else None,
         "diffs": {},
         "others": 0.0,
-        "busy": busy,
+        "disturbance": disturbance,
+        "busy": disturbance > 1,
     }
 
 

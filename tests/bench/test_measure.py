@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.measure import LEAST_ROUNDS, MOST_ROUNDS, SLOW_TURNS, OtherWork, Times, apart, round_robin
+from bench.measure import LEAST_ROUNDS, MOST_ROUNDS, SLOW_TURNS, OtherWork, Times, apart, disturbance, round_robin
 
 
 class Clock:
@@ -98,3 +98,17 @@ def test_other_work_is_a_share(monkeypatch):
     others = OtherWork()
     assert others.share() == pytest.approx(0.2)
     assert others.share() == 0.0  # too short to say
+
+
+@pytest.mark.parametrize(
+    ("others", "turns", "expected"),
+    [
+        (0.0, [0.002, 0.002, 0.002], 0.0),
+        (0.2, [0.002, 0.002, 0.002], 2.0),
+        (0.05, [0.002, 0.002, 0.002], 0.5),
+        (0.05, [0.002, 0.0032, 0.004], 2.0),  # the copy's median is 1.6 times its least
+        (0.05, [0.0002, 0.0004, 0.0004], 0.5),  # a copy this short always varies
+    ],
+)
+def test_a_machine_is_busy_above_1(others, turns, expected):
+    assert disturbance(others, Times(turns)) == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""The grid is complete, its names tell rows apart, and goals are DESIGN's."""
+"""The grid is complete, its names tell rows apart, and goals are those of docs/benchmarks.md."""
 
 import itertools
 
@@ -83,8 +83,16 @@ def test_filter_searches_names():
         (Row("16M", "dynamic_quantize", "forward", "f32", SQUARE, scope="tensor", codes="s8"), 1.5),
         (Row("16M", "dynamic_quantize", "forward", "f32", (1, M16), scope="token", codes="s8"), 1.5),
         (Row("16M", "cumsum", "forward", "f32", SQUARE, 0), 1.5),
-        (Row("16M", "cumsum", "backward", "bf16", (1, M16), 1), 2.0),
-        (Row("16M", "logcumsumexp", "backward", "f32", (1, M16), 1), 4.0),
+        (Row("16M", "cumprod", "backward", "f64", (32, 1024, 512), 1), 1.5),
+        (Row("16M", "cumsum", "backward", "f32", (1, M16), 1), 2.0),
+        (Row("16M", "linear_recurrence", "forward", "bf16", SQUARE, 1), 2.5),
+        (Row("16M", "cummax", "backward", "f16", SQUARE, 1), 2.5),
+        (Row("16M", "cumsum", "forward", "bf16", (1, M16), 1), 2.5),
+        (Row("16M", "logcumsumexp", "forward", "f32", SQUARE, 0), 3.0),
+        (Row("16M", "logcumsumexp", "backward", "f32", (1, M16), 1), 3.0),
+        (Row("16M", "logcumsumexp", "backward", "bf16", SQUARE, 1), 6.0),
+        (Row("16M", "logcumsumexp", "forward", "f16", SQUARE, 1), 6.0),
+        (Row("16M", "logcumsumexp", "forward", "f64", SQUARE, 1), 4.0),
         (Row("64Ki", "cumsum", "forward", "f32", (256, 256), 1), None),
     ],
 )

@@ -43,7 +43,8 @@ def assert_same_bits(got, expected):
 def ulp(x, dtype):
     """The distance between neighbouring numbers of a dtype around x (an f64 array)."""
     digits, lowest = PRECISION[dtype]
-    _, exponent = np.frexp(np.abs(np.asarray(x, np.float64)))
+    x = np.abs(np.asarray(x, np.float64))
+    exponent = np.where(x == 0, lowest, np.frexp(x)[1])
     return np.ldexp(1.0, np.maximum(exponent - 1, lowest) - (digits - 1))
 
 

@@ -48,6 +48,24 @@ def exact_log_sum_exps(x, at=None):
         return _pairs([mpmath.log(sums[i]) for i in wanted])
 
 
+def exact_log_sum_exp_gradient(x, dy):
+    """(dx, the sums of magnitudes and the last y, both as f64); x has no +Inf. mpmath's exponents have no limits."""
+    with mpmath.workprec(150):
+        powers = [mpmath.exp(mpmath.mpf(v)) for v in x]
+        total, inverse = mpmath.mpf(0), []
+        for p in powers:
+            total += p
+            inverse.append(1 / total if total else mpmath.mpf(0))
+        signed, positive, dx, magnitude = mpmath.mpf(0), mpmath.mpf(0), [], []
+        for p, i, d in zip(reversed(powers), reversed(inverse), reversed(dy)):
+            signed += d * i
+            positive += abs(d) * i
+            dx.append(p * signed)
+            magnitude.append(float(p * positive))
+        last = float(mpmath.log(total)) if total else -np.inf
+        return _pairs(dx[::-1]), np.array(magnitude[::-1]), last
+
+
 def exact_recurrence(a, b, initial=0.0):
     with mpmath.workprec(250):
         h, states = mpmath.mpf(initial), []
@@ -93,3 +111,41 @@ def accuracy_cases(count=1 << 17):
         exact = _ramp(length, x[0])
         cases[name] = x, exact, exact[0]
     return cases
+
+
+SUMS_OF_16_BITS = ("normal", "cancelling", "wide")
+
+
+def sums_of_16_bits(data, dtype):
+    """Running sums stay below 2^15, so that f16 holds them."""
+    random, n = rng(75), 60_000
+    if data == "normal":
+        x = random.standard_normal(n)
+    elif data == "cancelling":  # of three elements, the first two leave nothing but the third
+        large = random.standard_normal(n // 3) * (2.0**12 if dtype == torch.float16 else 2.0**24)
+        x = np.stack([large, -large, 2.0**-7 * random.standard_normal(n // 3)], 1).reshape(-1)
+    else:
+        x = random.standard_normal(n) * 2.0 ** random.integers(-14, 6, n)
+    return torch.from_numpy(x).to(dtype)
+
+
+LOG_SUM_EXP_DATA = ("normal", "up to ±1000", "rising from -1000 to 1000", "constant", "nine in ten -Inf", "up to ±1e5")
+
+
+def log_sum_exp_case(data, dtype, count):
+    """A torch tensor of the dtype; f16, which ends at 65504, has up to ±6e4 in place of ±1e5."""
+    random = rng(85)
+    normal = random.standard_normal(count)
+    if data == "normal":
+        x = normal
+    elif data == "up to ±1000":
+        x = random.uniform(-1000, 1000, count)
+    elif data == "rising from -1000 to 1000":
+        x = np.linspace(-1000, 1000, count)
+    elif data == "constant":  # results pass through 0, at 1408 elements
+        x = np.full(count, -7.25)
+    elif data == "nine in ten -Inf":
+        x = np.where((np.arange(count) < 10) | (random.uniform(size=count) < 0.9), -np.inf, normal)
+    else:
+        x = random.uniform(-1, 1, count) * (6e4 if dtype == torch.float16 else 1e5)
+    return torch.from_numpy(x).to(dtype)

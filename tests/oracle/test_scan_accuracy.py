@@ -5,8 +5,8 @@ import planck_c as planck
 import pytest
 import torch
 from oracle import DTYPES, rng, ulp
-from scan_exact import (accuracy_cases, error, exact_log_sum_exps, exact_recurrence, exact_sums, log_sum_exp_bound,
-                        sum_bound)
+from scan_exact import (LOG_SUM_EXP_DATA, SUMS_OF_16_BITS, accuracy_cases, error, exact_log_sum_exps,
+                        exact_recurrence, exact_sums, log_sum_exp_bound, log_sum_exp_case, sum_bound, sums_of_16_bits)
 
 
 def test_sums_of_the_table():
@@ -20,20 +20,7 @@ def test_sums_of_the_table():
             assert np.max(error(np.cumsum(x.numpy())[some], exact) / bound) > 100
 
 
-def sums_of_16_bits(data, dtype):
-    """Running sums stay below 2^15, so that f16 holds them."""
-    random, n = rng(75), 60_000
-    if data == "normal":
-        x = random.standard_normal(n)
-    elif data == "cancelling":  # of three elements, the first two leave nothing but the third
-        large = random.standard_normal(n // 3) * (2.0**12 if dtype == torch.float16 else 2.0**24)
-        x = np.stack([large, -large, 2.0**-7 * random.standard_normal(n // 3)], 1).reshape(-1)
-    else:
-        x = random.standard_normal(n) * 2.0 ** random.integers(-14, 6, n)
-    return torch.from_numpy(x).to(dtype)
-
-
-@pytest.mark.parametrize("data", ["normal", "cancelling", "wide"])
+@pytest.mark.parametrize("data", SUMS_OF_16_BITS)
 @pytest.mark.parametrize("dtype, twice", [(torch.bfloat16, 2.0**-16), (torch.float16, 2.0**-13)])
 def test_sums_of_16_bits_are_within_half_an_ulp(dtype, twice, data):
     """docs/ops/cumsum.md: half an ULP, what rounding twice adds, and what f64 loses. Every axis and direction."""
@@ -102,6 +89,20 @@ def test_log_sum_exp_against_mpmath(dtype):
             assert np.all(ratio <= 1), (name, reverse, float(ratio.max()))
             worst = max(worst, float(ratio.max()))
     print(f"\n{dtype}: {worst:.2f} of the bound")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("data", LOG_SUM_EXP_DATA)
+def test_log_sum_exps_of_the_table(data, dtype):
+    """Planck's columns of the table in docs/ops/logcumsumexp.md are within the page's bound; its gradients' bounds are
+    in test_scan_backward.py."""
+    x = log_sum_exp_case(data, dtype, 3000)
+    wide, y = x.double().numpy(), planck.scan(planck.LOG_CUMSUM_EXP, x).double().numpy()
+    high, low = exact_log_sum_exps(wide)
+    some = np.isfinite(high)
+    assert np.array_equal(y[~some], high[~some])
+    exact, largest = (high[some], low[some]), np.maximum.accumulate(wide)[some]
+    assert np.all(error(y[some], exact) <= log_sum_exp_bound(exact, largest, dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -40,7 +40,9 @@ core::Status run_segments(const scan::CudaScan& scan) noexcept {
 template <class Pass>
 core::Status run_scan(const scan::CudaScan& scan) noexcept {
   if (scan.segments != nullptr) return run_segments<Pass>(scan);
-  const auto& [run, task, schedule, segments] = scan;
+  const backend::Run& run = scan.run;
+  const ScanTask& task = scan.task;
+  const ScanSchedule& schedule = scan.schedule;
   if (schedule.columns) {
     const std::int64_t threads = schedule.cut() ? task.rows * task.segments : task.rows;
     const std::int64_t blocks = (threads + kColumnThreads - 1) / kColumnThreads;

@@ -115,6 +115,10 @@ class ColumnExponentials : public ColumnBlock<ManyLanes, Scan, In, Out> {
   static PLANCK_MATH void load_wide(const ColumnSteps& s, int input, std::int64_t step, std::int64_t i, V* x) {
     ManyLanes::load<Y>(reinterpret_cast<const std::byte*>(place<Y>(s, input, step, i)), x);
   }
+  static PLANCK_MATH void store(const ColumnSteps& s, std::int64_t step, std::int64_t i, const F* y) {
+    T* const to = reinterpret_cast<T*>(s.output[0] + step * s.output_step[0]) + i;
+    Lanes::store(y, to, s.streamed);
+  }
   static PLANCK_MATH Mask<C> is_near(F x) { return abs(x) <= F(PlainLimits<C>::kElement); }
 
   // ---- forward ----
@@ -129,9 +133,7 @@ class ColumnExponentials : public ColumnBlock<ManyLanes, Scan, In, Out> {
     }
     for (int r = 0; r < kFull; ++r) first[r] = x[0][r];
     const bool begins = s.first && s.prefix == nullptr;
-    if constexpr (!kWideLog) {
-      if (all_of(near) && run_near(s, i, x, begins, first)) return true;
-    }
+    if (all_of(near) && run_near(s, i, x, begins, first)) return true;
     return run_far(s, i, x, begins, first);
   }
 
@@ -153,10 +155,15 @@ class ColumnExponentials : public ColumnBlock<ManyLanes, Scan, In, Out> {
     put_own(s, i, sums);
     if (!s.writes) return true;
     for (std::int64_t step = 0; step < s.steps; ++step) {
-      V y[1][kWide];
-      for (int r = 0; r < kFull; ++r) x[step][r] = begins && step == 0 ? first[r] : log_normal(x[step][r]);
-      Lanes::widen(x[step], y[0]);
-      Base::template store<0>(s, step, i, y);
+      if constexpr (kWideLog) {
+        V y[1][kWide];
+        Parts::log_normal(x[step], y[0]);
+        if (begins && step == 0) Lanes::widen(first, y[0]);
+        Base::template store<0>(s, step, i, y);
+      } else {
+        for (int r = 0; r < kFull; ++r) x[step][r] = begins && step == 0 ? first[r] : log_normal(x[step][r]);
+        store(s, step, i, x[step]);
+      }
     }
     return true;
   }
@@ -184,17 +191,16 @@ class ColumnExponentials : public ColumnBlock<ManyLanes, Scan, In, Out> {
     put_own(s, i, sums);
     if (!s.writes) return true;
     for (std::int64_t step = 0; step < s.steps; ++step) {
-      V y[1][kWide];
-      if (begins && step == 0) {
-        Lanes::widen(first, y[0]);
-      } else if constexpr (kWideLog) {
+      if constexpr (kWideLog) {
+        V y[1][kWide];
         Parts::log(terms[step], sums.k, y[0]);
+        if (begins && step == 0) Lanes::widen(first, y[0]);
+        Base::template store<0>(s, step, i, y);
       } else {
-        F value[kFull];
-        Parts::log(terms[step], sums.k, value);
-        Lanes::widen(value, y[0]);
+        F y[kFull];
+        Parts::log(terms[step], sums.k, y);
+        store(s, step, i, begins && step == 0 ? first : y);
       }
-      Base::template store<0>(s, step, i, y);
     }
     return true;
   }
@@ -255,9 +261,7 @@ class ColumnExponentials : public ColumnBlock<ManyLanes, Scan, In, Out> {
       }
     }
     if (!all_of(plain)) return false;
-    if constexpr (!kFed) {
-      if (all_of(near) && run_near_gradient(s, i, x, y, terms)) return true;
-    }
+    if (all_of(near) && run_near_gradient(s, i, x, y, terms)) return true;
     return run_far_gradient(s, i, x, y, terms);
   }
 
@@ -267,11 +271,17 @@ class ColumnExponentials : public ColumnBlock<ManyLanes, Scan, In, Out> {
     for (V& k : sums.k) k = V(0);
     if (!find_sums(s, i, false, sums)) return false;
     for (std::int64_t step = 0; step < s.steps; ++step) {
-      F weight[kFull];
-      V wide[kWide];
-      for (int r = 0; r < kFull; ++r) weight[r] = exp_small(F(0) - y[step][r]);
-      Lanes::widen(weight, wide);
-      for (int r = 0; r < kWide; ++r) terms[step][r] = terms[step][r] * wide[r];
+      V weight[kWide];
+      if constexpr (kFed) {
+        load_wide(s, 2, step, i, weight);
+        for (int r = 0; r < kWide; ++r) weight[r] = V(0) - weight[r];
+        Parts::exp_small(weight, weight);
+      } else {
+        F narrow[kFull];
+        for (int r = 0; r < kFull; ++r) narrow[r] = exp_small(F(0) - y[step][r]);
+        Lanes::widen(narrow, weight);
+      }
+      for (int r = 0; r < kWide; ++r) terms[step][r] = terms[step][r] * weight[r];
     }
     for (std::int64_t step = 0; step < s.steps; ++step) {
       for (int r = 0; r < kFull; ++r) x[step][r] = exp_small(x[step][r]);

@@ -100,9 +100,9 @@ ColumnSteps ColumnTiles::tile_steps(std::int64_t s, std::int64_t m) {
   for (int k = 0; steps.writes && k < kernel_.outputs; ++k) {
     if (k == kEdgeOutput) continue;
     steps.output[k] = rows(kernel_.inputs + k, s, 0, steps.output_step[k]);
-    constexpr std::uintptr_t kLine = 64;
+    constexpr std::uintptr_t kLineBytes = 64;
     const auto place = reinterpret_cast<std::uintptr_t>(steps.output[k]);
-    if ((place | static_cast<std::uintptr_t>(steps.output_step[k])) % kLine != 0) steps.streamed = false;
+    if ((place | static_cast<std::uintptr_t>(steps.output_step[k])) % kLineBytes != 0) steps.streamed = false;
   }
   steps.position = segment_.position + s * segment_.position_step;
   steps.position_step = segment_.position_step;

@@ -40,9 +40,9 @@ class ColumnTiles {
 
   /// The most columns that a strip of such elements can have.
   static std::int64_t max_width(const ScanPass& scan, std::int64_t length, bool direct);
+  static constexpr std::int64_t kLine = 32;
   /// Fewer columns, but such as fill registers and cache lines: at least 1.
   static std::int64_t whole_lines(std::int64_t columns) {
-    constexpr std::int64_t kLine = 32;
     return columns > kLine ? columns / kLine * kLine : std::max<std::int64_t>(1, columns);
   }
   /// The most that have a feed: one fed tile may take all the scratch.

@@ -77,8 +77,15 @@ class StripLoop {
   std::int64_t choose_width(std::int64_t outer) const {
     const std::int64_t columns = loop_.extent[dim_];
     std::int64_t width = std::min(columns, ColumnTiles::max_width(scan_, length_, direct_));
-    // Narrower strips where threads would go without.
-    while (width > kFewColumns && outer * ceil_div(columns, width) < stream_.threads()) {
+    // Few strips are as many for each thread: of three for two, one thread would wait for the other.
+    const std::int64_t threads = stream_.threads();
+    std::int64_t strips = ceil_div(columns, width);
+    if (strips > 1 && strips < 4 * threads) {
+      while (outer * strips % threads != 0) ++strips;
+      width = std::min(width, ColumnTiles::whole_lines(ceil_div(columns, strips) + ColumnTiles::kLine - 1));
+    }
+    // Narrower ones where threads would go without.
+    while (width > kFewColumns && outer * ceil_div(columns, width) < threads) {
       width = ColumnTiles::whole_lines(width / 2);
     }
     if (!feeds_) return width;

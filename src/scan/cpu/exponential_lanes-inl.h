@@ -94,6 +94,20 @@ struct ComputeLanes<float> {
       x[r] = F(hn::Combine(Tag<float>(), hn::DemoteTo(half, wide[2 * r + 1].raw), low));
     }
   }
+  template <class T>
+  static PLANCK_MATH void store(const F* x, T* to, bool streamed) {
+    streamed ? store_as<true>(x, to) : store_as<false>(x, to);
+  }
+
+ private:
+  template <bool streamed, class T>
+  static PLANCK_MATH void store_as(const F* x, T* to) {
+    if constexpr (std::is_same_v<T, float>) {
+      for (int r = 0; r < kRegisters; ++r) store_full<streamed>(x[r], to + r * lanes());
+    } else {
+      store_in_order<streamed>(Pair<T>{x[0], x[1]}, to);
+    }
+  }
 };
 
 template <>
@@ -109,6 +123,9 @@ struct ComputeLanes<double> {
   }
   static PLANCK_MATH void narrow(const V* wide, F* x) {
     for (int r = 0; r < kRegisters; ++r) x[r] = wide[r];
+  }
+  static PLANCK_MATH void store(const F* x, double* to, bool streamed) {
+    ManyLanes::store<double>(x, reinterpret_cast<std::byte*>(to), streamed);
   }
 };
 
@@ -199,6 +216,41 @@ struct PlainParts<float> {
     Lanes::narrow(p, rest);
     for (int r = 0; r < kFull; ++r) rest[r] = exp_fraction(rest[r]);
     Lanes::widen(rest, p);
+  }
+
+  /// e^x as a number, for |x| <= 70 with f64's bits.
+  static PLANCK_MATH void exp_small(const V* x, V* power) {
+    using K = ExpLog<double>;
+    const V shift(K::kWhole * 1.5);  // leaves a whole number in the lowest bits, as numerics' exp_small has it
+    V shifted[kWide];
+    V p[kWide];
+    F rest[kFull];
+    for (int r = 0; r < kWide; ++r) {
+      shifted[r] = x[r] * V(K::kLog2E) + shift;
+      p[r] = exp_rest(x[r], shifted[r] - shift);
+    }
+    Lanes::narrow(p, rest);
+    for (int r = 0; r < kFull; ++r) rest[r] = exp_fraction(rest[r]);
+    Lanes::widen(rest, p);
+    for (int r = 0; r < kWide; ++r) power[r] = from_bits(bits(p[r]) + shift_left<K::kFraction>(bits(shifted[r])));
+  }
+
+  /// y with f64's bits, of sums that are normal numbers of f32.
+  static PLANCK_MATH void log_normal(const F* sums, V* y) {
+    using K = ExpLog<float>;
+    using U = Vec<std::uint32_t>;
+    F a[kFull];
+    F minus_k[kFull];
+    V places[kWide];
+    for (int r = 0; r < kFull; ++r) {
+      const U k = (bits(sums[r]) - U(K::kThreeQuarters)) & U(K::kSignAndExponent);
+      a[r] = from_bits(bits(sums[r]) - k);
+      minus_k[r] =
+          from_bits(shift_right<K::kFraction>(U(K::kTwo) - k) | bits(F(K::kWhole))) - F(K::kWhole + K::kBias + 1);
+    }
+    Lanes::widen(minus_k, places);
+    for (int r = 0; r < kWide; ++r) places[r] = V(0) - places[r];
+    log_far(a, places, y);
   }
 
   /// y, rounded to f32.

@@ -53,9 +53,8 @@ struct ExtremumScan {
   }
   static PLANCK_MATH V project(const State& s) { return s.part[0]; }
   static PLANCK_MATH V position(const State& s) requires positions { return s.part[1]; }
-
- private:
-  static PLANCK_MATH auto right_wins(V a, V b) {
+  template <class U>
+  static PLANCK_MATH auto right_wins(U a, U b) {
     if constexpr (last) {
       return is_nan(b) | (largest ? a <= b : b <= a);
     } else {
@@ -256,6 +255,7 @@ struct WideLogScan : LogCumsumExpScan<V, float> {
 template <class V, bool largest, bool last>
 struct WinnerScan : ExtremumScan<V, largest, last, true> {
   static constexpr bool kProjectsExtremum = false;
+  static constexpr bool kRecords = true;
   using State = typename ExtremumScan<V, largest, last, true>::State;
   static PLANCK_MATH V project(const State& s) { return s.part[1]; }
 };
@@ -274,6 +274,7 @@ struct ExtremumGradient {
   static constexpr bool kPositions = true;
   static constexpr double kLagStart = -1;
   static constexpr unsigned kGradientInputs = 1U << (inputs - 1);
+  static constexpr bool kRecords = inputs == 3;
   using State = ScanState<V, kParts>;
   static PLANCK_MATH State lift(const V* in, V* lag) {
     const V winner = in[inputs - 1];

@@ -14,6 +14,7 @@
 #include "cpu/kernel_types.hpp"
 #include "scan/cpu/column_exponentials-inl.h"
 #include "scan/cpu/column_kernel-inl.h"
+#include "scan/cpu/column_records-inl.h"
 #include "scan/cpu/kernel.hpp"
 #include "scan/cpu/row_exponentials-inl.h"
 #include "scan/cpu/row_kernel-inl.h"
@@ -68,18 +69,24 @@ template <class ScanOf, class V, class In, class Out>
 struct ScanKernelOf {
   using Scan = typename ScanOf::template One<V>;
   static constexpr bool kExponential = ScanTraits<Scan, V>::kExponential;
-  using One = ColumnBlock<OneLane<V>, Scan, In, Out>;
+  template <class Lanes, class S>
+  static constexpr auto block() {
+    if constexpr (ScanTraits<S, typename Lanes::V>::kRecords && ScanTraits<S, typename Lanes::V>::kGradient) {
+      return RecordGradient<Lanes, S, In, Out>();
+    } else if constexpr (ScanTraits<S, typename Lanes::V>::kRecords) {
+      return RecordFeed<Lanes, S, In, Out>();
+#if PLANCK_SCAN_VECTORS
+    } else if constexpr (kExponential && Lanes::kRegisters > 1) {
+      return ColumnExponentials<S, In, Out>();
+#endif
+    } else {
+      return ColumnBlock<Lanes, S, In, Out>();
+    }
+  }
+  using One = decltype(block<OneLane<V>, Scan>());
 #if PLANCK_SCAN_VECTORS
   using ManyScan = typename ScanOf::template Many<Vec<double>>;
-  template <bool exponential, class S>
-  struct BlockOf {
-    using Type = ColumnBlock<ManyLanes, S, In, Out>;
-  };
-  template <class S>
-  struct BlockOf<true, S> {
-    using Type = ColumnExponentials<S, In, Out>;
-  };
-  using Many = typename BlockOf<kExponential, ManyScan>::Type;
+  using Many = decltype(block<ManyLanes, ManyScan>());
   static PLANCK_MATH std::int64_t many() { return ManyLanes::lanes(); }
 #endif
 

@@ -56,6 +56,8 @@ struct ScanTraits {
   static constexpr bool kGradient = requires(V * v, State s) { Scan::gradients(v, true, *v, s, v); };
   static constexpr bool kExtremum = requires { Scan::kProjectsExtremum; };
   static constexpr bool kWritesExtremum = requires { requires Scan::kProjectsExtremum; };
+  /// A gradient's, or its feed's: along columns a bit stands for the winner.
+  static constexpr bool kRecords = requires { requires Scan::kRecords; };
   /// Exponentials and logarithms are taken.
   static constexpr bool kExponential = requires { typename Scan::Compute; };
   /// The value at the axis' first element is the element.

@@ -31,8 +31,8 @@ void run_one(const Run& run, const ScanJob& job) noexcept {
 bool is_one_short_row(const ScanJob& job, const ScanKernel& kernel) {
   const std::int64_t length = job.loop->extent[job.axis];
   return length > 0 && length <= core::SmallOperands::kMaxElements && job.loop->count() == length &&
-         kernel.row != nullptr && kernel.outputs == 1 && kernel.feed == nullptr && !job.key.exclusive &&
-         !job.key.initial && !job.segments && !job.backward;
+         kernel.row != nullptr && kernel.inputs <= 2 && kernel.outputs == 1 && kernel.feed == nullptr &&
+         !job.key.exclusive && !job.key.initial && !job.segments && !job.backward;
 }
 
 }  // namespace
@@ -67,12 +67,15 @@ bool run_small_scan(const Choice& choice, const ScanJob& job, void* const* opera
   const ScanKernel& kernel = scan_kernel(choice);
   const std::int64_t first = job.reverse ? (n - 1) * size_of(job.key.element) : 0;
   RowRun run = row_run(kernel);
-  for (int k = 0; k < kernel.inputs; ++k) {
-    run.input[k] = static_cast<const std::byte*>(operands[k]) + first;
-    run.input_back[k] = job.reverse;
+  run.input[0] = static_cast<const std::byte*>(operands[0]) + first;
+  run.input_back[0] = run.output_back[0] = job.reverse;
+  void* output = operands[1];
+  if (kernel.inputs == 2) {  // no loop: it took 40 instructions
+    run.input[1] = static_cast<const std::byte*>(operands[1]) + first;
+    run.input_back[1] = job.reverse;
+    output = operands[2];
   }
-  run.output[0] = static_cast<std::byte*>(operands[kernel.inputs]) + first;
-  run.output_back[0] = job.reverse;
+  run.output[0] = static_cast<std::byte*>(output) + first;
   run.n = n;
   run.position = job.reverse ? n - 1 : 0;
   run.position_step = job.reverse ? -1 : 1;

@@ -177,6 +177,7 @@ struct Gradients {
       refuse(made[i]->view, kOut[i], a.view, "a");
       if (h) refuse(made[i]->view, kOut[i], h->view, "h");
       if (initial) refuse(made[i]->view, kOut[i], initial->view, "initial");
+      if (offsets) refuse(made[i]->view, kOut[i], offsets->view, "offsets");
       for (int j = 0; j < i; ++j) {
         if (made[j]) refuse(made[i]->view, kOut[i], made[j]->view, kOut[j]);
       }

@@ -84,6 +84,10 @@ TEST_P(Parity, StreamedStores) {
   check(Shape{33, 1031}, kScenarios, kTwoThreads, kNoCache);
   check(Shape{33, 1024}, std::span(kScenarios).first(1), kTwoThreads, kNoCache);  // columns begin on cache lines
   check(Shape{69632}, std::span(kScenarios).first(1), kTwoThreads, kNoCache);     // and so do segments of a row
+  // And so do short rows of one element kind or another, which do not fill the lanes of registers.
+  for (const std::int64_t length : {32, 40, 48, 56, 64, 96, 128, 320}) {
+    check(Shape{67, length}, std::span(kScenarios).first(1), kTwoThreads, kNoCache);
+  }
 }
 
 TEST_P(Parity, HigherRanks) {

@@ -1,5 +1,7 @@
 // Rows that threads share, in segments.
 #include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "cpu/parallel.hpp"
 #include "cpu/streaming.hpp"
@@ -10,6 +12,7 @@ namespace planck::cpu {
 namespace {
 
 /// A row in segments that threads share: the totals of some segments, then the prefix before each, then the segments.
+/// Without a lag, which looks at the segment before, that is one hand-over; with one, a few for each chunk.
 class CutRow {
  public:
   /// For each segment the state before it, perhaps a feed's too, and perhaps what the step before it left: no more than
@@ -37,7 +40,8 @@ class CutRow {
       feed.totals_to_prefixes(feed_prefixes_);
     }
     OneColumnFold fold(kernel_);
-    if (kernel_.lags) lags_[0] = kernel_.lag_start;
+    if (!kernel_.lags) return hand_on(fold, segment_bytes);
+    lags_[0] = kernel_.lag_start;
     // What is read twice, chunk by chunk, is still in the last-level cache the second time.
     const std::int64_t chunk_bytes = stream_.executor().cache_bytes() / 4;
     const std::int64_t chunk = std::max<std::int64_t>(chunk_bytes / segment_bytes, stream_.threads());
@@ -52,6 +56,31 @@ class CutRow {
   }
 
  private:
+  /// Threads take pieces of the row in turn: the totals of a piece's segments, then the prefix from whoever has the
+  /// piece before, then its results, while the piece is still in the second-level cache. A thread that has to wait lets
+  /// others have its core: a piece is only taken by a running thread, so the one before it is being worked on.
+  void hand_on(OneColumnFold& fold, std::int64_t segment_bytes) noexcept {
+    const int threads = stream_.threads();
+    const std::int64_t size = std::clamp(segments_ / (kTasksPerThread * threads), std::int64_t{1}, kPieceSegments);
+    std::atomic<std::int64_t> taken{0};
+    std::atomic<std::int64_t> done{0};  // segments whose prefix is known
+    for_each_range(stream_, threads, segments_ * segment_bytes / threads, [&](std::int64_t, std::int64_t) noexcept {
+      for (;;) {
+        const std::int64_t begin = taken.fetch_add(size, std::memory_order_relaxed);
+        if (begin >= segments_) break;
+        const std::int64_t end = std::min(begin + size, segments_);
+        // Of the last segment nobody needs the total.
+        for (std::int64_t q = begin; q < std::min(end, segments_ - 1); ++q) find_total(q, true);
+        while (done.load(std::memory_order_acquire) != begin) std::this_thread::yield();
+        for (std::int64_t q = begin; q < end; ++q)
+          replace_total(fold, kernel_.parts, prefixes_.at(q), q + 1 < segments_);
+        done.store(end, std::memory_order_release);
+        for (std::int64_t q = begin; q < end; ++q) scan_segment(q);
+      }
+      if (rows_.streamed()) stream_fence();
+    });
+  }
+
   template <class Body>
   void each_segment(std::int64_t begin, std::int64_t end, std::int64_t segment_bytes, const Body& body) const noexcept {
     for_each_range(stream_, end - begin, segment_bytes, [&](std::int64_t from, std::int64_t to) noexcept {
@@ -100,6 +129,9 @@ class CutRow {
     if (kernel_.lags) run.lag = lags_[q];
     kernel_.row(run);
   }
+
+  /// Of a piece: 32 Ki elements.
+  static constexpr std::int64_t kPieceSegments = 8;
 
   const Stream& stream_;
   const Rows& rows_;

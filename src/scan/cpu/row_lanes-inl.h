@@ -196,6 +196,7 @@ class RowLanes : public RowOperands<Scan, In, Out> {
     }
     steps_ = lane_[0].n;
     through_scratch_ = !even || count_ < kLanes || steps_ % kSteps != 0;
+    if (steps_ < kLane) streamed_ = false;  // lanes are streamed whole
   }
   /// The places of a block that begins so many elements further on.
   PLANCK_MATH void set_lane(int lane, std::int64_t further) {
@@ -344,6 +345,10 @@ class RowLanes : public RowOperands<Scan, In, Out> {
       std::byte* const first = const_cast<std::byte*>(input_.lane[kEdgeInput][lane]);  // in scratch now
       std::byte* const last = last_of<InOf<kEdgeInput>>(first, input_.back[kEdgeInput], lane_[lane].n);
       if (const std::byte* const initial = edge_input(lane)) std::memcpy(last, initial, sizeof(InOf<kEdgeInput>));
+    }
+    // Lanes without a block do what the first one does.
+    for (int lane = count_; lane < kLanes && input_row_[kEdgeInput] != nullptr; ++lane) {
+      input_.lane[kEdgeInput][lane] = input_.lane[kEdgeInput][0];
     }
   }
   HWY_NOINLINE void leave_edges() {

@@ -37,8 +37,8 @@ std::span<T> memory_for(std::int64_t needed, std::span<T> stack, const Workspace
   return std::ssize(memory) >= needed ? memory : std::span<T>();
 }
 
-/// Shorter rows, which are not even a group of AVX2's, are better off side by side, if there are enough of them to fill
-/// registers.
+/// Shorter rows, which leave half of a register's lanes empty, are better off side by side, if there are enough of them
+/// to fill registers.
 constexpr std::int64_t kShortRow = 32;
 constexpr std::int64_t kManyRows = 16;
 

@@ -73,9 +73,9 @@ struct RecordBits<ManyLanes> {
 #endif
 
 /// The feed, as ColumnBlock. A state's own block has what came before it, too: the winner is the same. Positions, the
-/// states' second part, are not kept.
+/// states' second part, are what rows alone have there.
 template <class Lanes, class Scan, class In, class Out>
-class RecordFeed {
+class RecordFeed : public ColumnBlock<Lanes, Scan, In, Out> {
  public:
   using T = std::tuple_element_t<0, In>;
 
@@ -95,15 +95,6 @@ class RecordFeed {
       }
     }
     own.put(s.own, i);
-  }
-  static PLANCK_MATH void combine(std::byte* into, const std::byte* left, const std::byte* right, std::int64_t i,
-                                  std::int64_t) {
-    Values l;
-    Values r;
-    l.get(left, i);
-    r.get(right, i);
-    l.take(r);
-    l.put(into, i);
   }
 
  private:

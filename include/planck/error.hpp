@@ -60,7 +60,7 @@ class [[nodiscard]] Result : public tl::expected<T, Error> {
   using Base = tl::expected<T, Error>;
 
   // Not Base's constructors by `using`: the one that takes any value would also take a Result, for a T made from one.
-  // Not defaulted: `return {}` would first zero all of it.
+  // NOLINTNEXTLINE(modernize-use-equals-default): `return {}` would first zero all of it.
   Result() noexcept(std::is_void_v<T> ||
                     std::is_nothrow_default_constructible_v<T>) requires(std::is_void_v<T> ||
                                                                          std::is_default_constructible_v<T>) {}

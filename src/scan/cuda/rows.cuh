@@ -258,10 +258,10 @@ struct TileMemory {
 };
 
 /// Rows by tiles of eight steps a thread: whole ones that the block walks, or single tiles, from `item` on every so
-/// many.
-template <class Pass>
+/// many; or just this one, which then needs no register on the way.
+template <class Pass, bool one = false>
 __device__ __forceinline__ void walk_tiles(const ScanTask& task, const ScanMode mode, TileMemory<Pass>& memory,
-                                           std::int64_t item, const std::int64_t every) {
+                                           std::int64_t item, const std::int64_t every = 0) {
   using V = typename Pass::V;
   using Math = typename Pass::Math;
   using State = typename Pass::State;
@@ -347,13 +347,15 @@ __device__ __forceinline__ void walk_tiles(const ScanTask& task, const ScanMode 
       }
     }
     if (mode == ScanMode::Whole && task.operand[kScanCarryOut].base != nullptr && thread == 0) {
-      std::byte* const carry_out = row_of(task, kScanCarryOut, item);
+      const std::int64_t row = one ? its.number : item;
+      std::byte* const carry_out = row_of(task, kScanCarryOut, row);
       const std::int64_t step = task.operand[kScanCarryOut].step;
-      const CarryStart start(task, item);  // again, for fewer registers on the way
+      const CarryStart start(task, row);  // again, for fewer registers on the way
       levels.give(carry_out, step, kTileLevel, (its.before + task.length) / kTile);
       start.store(task, carry_out, step, to_word(rounded(task.operand[kScanOut].element, edges.value[0])));
     }
     __syncthreads();
+    if (one) break;
   }
 }
 
@@ -361,7 +363,7 @@ __device__ __forceinline__ void walk_tiles(const ScanTask& task, const ScanMode 
 template <class Pass>
 __global__ void __launch_bounds__(kTileThreads, 1) scan_tiles(const ScanTask task, const ScanMode mode) {
   __shared__ TileMemory<Pass> memory;
-  walk_tiles(task, mode, memory, blockIdx.x, gridDim.x);
+  walk_tiles<Pass>(task, mode, memory, blockIdx.x, gridDim.x);
 }
 
 }  // namespace planck::cuda

@@ -90,18 +90,27 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     scan_long_segments(const ScanTask task, const ScanSegments segments) {
   __shared__ TileMemory<Pass> memory;
   __shared__ SegmentTask own;
+  // Which segment of which row, in shared memory too: the walk needs all registers.
+  __shared__ std::int64_t item;
   const int thread = static_cast<int>(threadIdx.x);
-  if (thread == 0) own.take(task);
-  __syncthreads();
-  const std::int64_t items = task.rows * segments.count;
-  for (std::int64_t item = blockIdx.x; item < items; item += gridDim.x) {
+  if (thread == 0) {
+    own.take(task);
+    item = blockIdx.x;
+  }
+  for (;;) {
+    __syncthreads();
+    if (item >= task.rows * segments.count) break;
     const std::int64_t row = item / segments.count;
     const std::int64_t i = item - row * segments.count;
     const SegmentPlace place(segments, i);
-    if (place.length <= kShortRow) continue;
-    own.enter(segments, i, place, thread);
-    __syncthreads();
-    walk_tiles(own.task, ScanMode::Whole, memory, row, task.rows);  // ends with a barrier
+    if (place.length > kShortRow) {
+      own.enter(segments, i, place, thread);
+      __syncthreads();
+      walk_tiles<Pass, true>(own.task, ScanMode::Whole, memory, row);  // ends with a barrier
+    } else {
+      __syncthreads();
+    }
+    if (thread == 0) item += gridDim.x;
   }
 }
 

@@ -100,7 +100,17 @@ def _increment_version(tensor):
 def install():
     module = SimpleNamespace(
         Tensor=Tensor,
-        autograd=SimpleNamespace(graph=SimpleNamespace(increment_version=_increment_version)),
+        autograd=SimpleNamespace(
+            graph=SimpleNamespace(increment_version=_increment_version),
+            forward_ad=SimpleNamespace(_current_level=-1),
+        ),
+        nn=SimpleNamespace(Parameter=type("Parameter", (Tensor,), {})),
+        _C=SimpleNamespace(
+            _get_tracing_state=lambda: None,
+            _are_functorch_transforms_active=lambda: False,
+            _len_torch_dispatch_stack=lambda: 0,
+            _len_torch_function_stack=lambda: 0,
+        ),
         cuda=cuda,
         empty=empty,
         empty_like=empty_like,

@@ -36,6 +36,7 @@ PLANCK_MATH V zero_if_nan(V x) {
 PLANCK_MATH float abs(float x) { return ::fabsf(x); }
 PLANCK_MATH double abs(double x) { return ::fabs(x); }
 
+PLANCK_MATH constexpr bool but_not(bool mask, bool without) { return mask && !without; }
 template <class V>
 PLANCK_MATH V select(bool mask, V yes, V no) {
   return mask ? yes : no;

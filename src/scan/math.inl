@@ -58,7 +58,7 @@ struct ExtremumScan {
     if constexpr (last) {
       return is_nan(b) | (largest ? a <= b : b <= a);
     } else {
-      return (largest ? a < b : b < a) | (is_nan(b) & (a <= a));
+      return but_not(a <= a, largest ? b <= a : a <= b);  // also where b is NaN, and a is not
     }
   }
 };
@@ -262,9 +262,9 @@ struct WinnerScan : ExtremumScan<V, largest, last, true> {
 
 // ---- backward passes, which run from the axis' end to its start ----
 //
-// lift also gets a value that the step before left, and leaves one for the next. gradients gets the inputs, whether
-// all of them are there, the element's position and the state of everything from the axis' end to here; bits of
-// kGradientInputs say which inputs it reads.
+// lift also gets a value that the step before left, and leaves one for the next: its input kLagInput. gradients gets
+// the inputs, whether all of them are there, the element's position and the state of everything from the axis' end to
+// here; bits of kGradientInputs say which inputs it reads.
 
 /// Inputs dy and, last, the winner's position. dx[j] is the sum of dy over the positions that j wins, which are
 /// neighbours and begin at j: a flag starts a new sum.
@@ -273,6 +273,7 @@ struct ExtremumGradient {
   static constexpr int kParts = 2;
   static constexpr bool kPositions = true;
   static constexpr double kLagStart = -1;
+  static constexpr int kLagInput = inputs - 1;
   static constexpr unsigned kGradientInputs = 1U << (inputs - 1);
   static constexpr bool kRecords = inputs == 3;
   using State = ScanState<V, kParts>;
@@ -360,6 +361,7 @@ template <class V>
 struct LinearRecurrenceGradient : LinearRecurrenceScan<V> {
   using State = ScanState<V, 2>;
   static constexpr double kLagStart = 1;
+  static constexpr int kLagInput = 1;
   static constexpr unsigned kGradientInputs = 0b110;
   static PLANCK_MATH State lift(const V* in, V* lag) {
     const State s = {{*lag, in[0]}};

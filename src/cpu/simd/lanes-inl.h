@@ -36,6 +36,10 @@ struct Mask {
   friend PLANCK_MATH Mask operator&(Mask a, Mask b) { return {hn::And(a.raw, b.raw)}; }
   friend PLANCK_MATH Mask operator|(Mask a, Mask b) { return {hn::Or(a.raw, b.raw)}; }
 };
+template <class T>
+PLANCK_MATH Mask<T> but_not(Mask<T> mask, Mask<T> without) {
+  return {hn::AndNot(without.raw, mask.raw)};
+}
 
 template <class T>
 struct Vec {

@@ -12,7 +12,7 @@ namespace planck::cpu {
 namespace {
 
 /// A row in segments that threads share: the totals of some segments, then the prefix before each, then the segments.
-/// Without a lag, which looks at the segment before, that is one hand-over; with one, a few for each chunk.
+/// That is one hand-over; a few for each chunk where what a segment's last step leaves for the next comes from a feed.
 class CutRow {
  public:
   /// For each segment the state before it, perhaps a feed's too, and perhaps what the step before it left: no more than
@@ -40,8 +40,8 @@ class CutRow {
       feed.totals_to_prefixes(feed_prefixes_);
     }
     OneColumnFold fold(kernel_);
-    if (!kernel_.lags) return hand_on(fold, segment_bytes);
-    lags_[0] = kernel_.lag_start;
+    if (kernel_.lags) lags_[0] = kernel_.lag_start;
+    if (!lags_from_feed()) return hand_on(fold, segment_bytes);
     // What is read twice, chunk by chunk, is still in the last-level cache the second time.
     const std::int64_t chunk_bytes = stream_.executor().cache_bytes() / 4;
     const std::int64_t chunk = std::max<std::int64_t>(chunk_bytes / segment_bytes, stream_.threads());
@@ -49,36 +49,52 @@ class CutRow {
       const std::int64_t end = std::min(begin + chunk, segments_);
       // Of the last segment nobody needs the total.
       each_segment(begin, std::min(end, segments_ - 1), segment_bytes,
-                   [&](std::int64_t q) { find_total(q, q == begin); });
+                   [&](std::int64_t q) { find_total_and_lag(q, q == begin); });
       for (std::int64_t q = begin; q < end; ++q) replace_total(fold, kernel_.parts, prefixes_.at(q), q + 1 < segments_);
-      each_segment(begin, end, segment_bytes, [&](std::int64_t q) { scan_segment(q); });
+      each_segment(begin, end, segment_bytes, [&](std::int64_t q) {
+        alignas(64) double values[RowFeed::kValues];
+        scan_segment(q, values);
+      });
     }
   }
 
  private:
+  bool needs_feed() const { return kernel_.feed != nullptr && kernel_.states_need_feed; }
+  bool lags_from_feed() const { return kernel_.lags && needs_feed(); }
+
   /// Threads take pieces of the row in turn: the totals of a piece's segments, then the prefix from whoever has the
   /// piece before, then its results, while the piece is still in the second-level cache. A thread that has to wait lets
   /// others have its core: a piece is only taken by a running thread, so the one before it is being worked on.
   void hand_on(OneColumnFold& fold, std::int64_t segment_bytes) noexcept {
     const int threads = stream_.threads();
-    const std::int64_t size = std::clamp(segments_ / (kTasksPerThread * threads), std::int64_t{1}, kPieceSegments);
+    const std::int64_t most = std::clamp(segments_ / (kTasksPerThread * threads), std::int64_t{1}, kPieceSegments);
+    // What a feed took long to find is used twice; there is room for that of one segment.
+    const std::int64_t size = needs_feed() ? 1 : most;
     std::atomic<std::int64_t> taken{0};
     std::atomic<std::int64_t> done{0};  // segments whose prefix is known
+    if (kernel_.lags) find_lags(segment_bytes);
     for_each_range(stream_, threads, segments_ * segment_bytes / threads, [&](std::int64_t, std::int64_t) noexcept {
+      alignas(64) double values[RowFeed::kValues];
       for (;;) {
         const std::int64_t begin = taken.fetch_add(size, std::memory_order_relaxed);
         if (begin >= segments_) break;
         const std::int64_t end = std::min(begin + size, segments_);
+        FeedValues fed{};
         // Of the last segment nobody needs the total.
-        for (std::int64_t q = begin; q < std::min(end, segments_ - 1); ++q) find_total(q, true);
+        for (std::int64_t q = begin; q < std::min(end, segments_ - 1); ++q) fed = find_total(q, values);
         while (done.load(std::memory_order_acquire) != begin) std::this_thread::yield();
         for (std::int64_t q = begin; q < end; ++q)
           replace_total(fold, kernel_.parts, prefixes_.at(q), q + 1 < segments_);
         done.store(end, std::memory_order_release);
-        for (std::int64_t q = begin; q < end; ++q) scan_segment(q);
+        for (std::int64_t q = begin; q < end; ++q) scan_segment(q, values, fed);
       }
       if (rows_.streamed()) stream_fence();
     });
+  }
+  /// What the step before each segment leaves, before anything is overwritten.
+  void find_lags(std::int64_t segment_bytes) const noexcept {
+    const std::int64_t line_bytes = std::min<std::int64_t>(segment_bytes, kLagBytes);
+    each_segment(1, segments_, line_bytes, [&](std::int64_t q) { lags_[q] = lag_before(q, {}); });
   }
 
   template <class Body>
@@ -89,40 +105,52 @@ class CutRow {
     });
   }
 
+  double lag_before(std::int64_t q, const FeedValues& fed) const noexcept {
+    RowRun step = rows_.run_of(row_, q * kRowSegment - 1, 1);
+    if (fed.first != nullptr) rows_.feed(step, fed);
+    step.writes = false;
+    kernel_.row(step);
+    return step.lag;
+  }
+
+  /// Gives what a feed says, if that was needed.
+  FeedValues find_total(std::int64_t q, double* values) const noexcept {
+    FeedValues fed{};
+    if (needs_feed()) fed = feed_values(q, 0, values, nullptr);
+    find_total(q, fed);
+    return fed;
+  }
   /// And what the segment's last step leaves. What the step before it left is known for the first of a chunk, whose
   /// neighbour may have been overwritten since.
-  void find_total(std::int64_t q, bool lag_known) const noexcept {
-    const std::int64_t start = q * kRowSegment;
-    RowRun run = rows_.segment(row_, q);
-    // One more, if the step before has to be asked what it leaves.
-    const std::int64_t more = kernel_.lags && !lag_known ? 1 : 0;
+  void find_total_and_lag(std::int64_t q, bool lag_known) const noexcept {
+    const std::int64_t more = lag_known ? 0 : 1;
     alignas(64) double values[RowFeed::kValues];
-    FeedValues fed{};
-    if (kernel_.feed != nullptr && kernel_.states_need_feed) {
-      fed = RowFeed(rows_).values_of(row_, feed_prefixes_, start - more, run.n + more, values);
-      rows_.feed(run, {fed.first - more, fed.in_lanes});
-    }
-    if (more > 0) {
-      RowRun step = rows_.run_of(row_, start - 1, 1);
-      if (fed.first != nullptr) rows_.feed(step, fed);
-      step.writes = false;
-      kernel_.row(step);
-      run.lag = step.lag;
-    } else if (kernel_.lags) {
-      run.lag = lags_[q];
-    }
+    const FeedValues fed = feed_values(q, more, values, nullptr);
+    if (more > 0) lags_[q] = lag_before(q, fed);
+    lags_[q + 1] = find_total(q, {fed.first - more, fed.in_lanes});
+  }
+  double find_total(std::int64_t q, const FeedValues& fed) const noexcept {
+    RowRun run = rows_.segment(row_, q);
+    if (fed.first != nullptr) rows_.feed(run, fed);
+    if (kernel_.lags) run.lag = lags_[q];
     run.writes = false;
     run.total = prefixes_.at(q);
     kernel_.row(run);
-    if (kernel_.lags) lags_[q + 1] = run.lag;
+    return run.lag;
+  }
+  /// For a segment, and `more` elements before it.
+  FeedValues feed_values(std::int64_t q, std::int64_t more, double* values, const std::byte* ahead) const noexcept {
+    const std::int64_t start = q * kRowSegment;
+    const std::int64_t n = std::min(kRowSegment, rows_.length() - start);
+    return RowFeed(rows_).values_of(row_, feed_prefixes_, start - more, n + more, values, ahead);
   }
 
-  void scan_segment(std::int64_t q) const noexcept {
+  /// `fed` if it is known.
+  void scan_segment(std::int64_t q, double* values, FeedValues fed = {}) const noexcept {
     RowRun run = rows_.segment(row_, q);
-    alignas(64) double values[RowFeed::kValues];
     if (kernel_.feed != nullptr) {
-      const std::byte* const ahead = rows_.ahead(run, 0, 0);
-      rows_.feed(run, RowFeed(rows_).values_of(row_, feed_prefixes_, q * kRowSegment, run.n, values, ahead));
+      if (fed.first == nullptr) fed = feed_values(q, 0, values, rows_.ahead(run, 0, 0));
+      rows_.feed(run, fed);
       run.ahead = rows_.ahead(run, kFeedInput, kRowSegment);
     }
     run.prefix = q == 0 ? nullptr : prefixes_.at(q);
@@ -132,6 +160,8 @@ class CutRow {
 
   /// Of a piece: 32 Ki elements.
   static constexpr std::int64_t kPieceSegments = 8;
+  /// A lag is one element, from memory that has not been read yet.
+  static constexpr std::int64_t kLagBytes = 1 << 10;
 
   const Stream& stream_;
   const Rows& rows_;

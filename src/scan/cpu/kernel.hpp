@@ -39,6 +39,9 @@ inline constexpr std::int64_t kRowTile = numerics::block_size(kRowTileLevel);
 /// Elements that a lane has along a row.
 inline constexpr std::int64_t kRowLane = numerics::block_size(2);
 
+/// As many zeros, of any kind: an input that is absent.
+alignas(64) inline constexpr std::byte kZeroLane[kRowLane * kPartBytes] = {};
+
 /// The end of the axis that has operands of its own.
 enum class ScanEdge { None, First, Last };
 
@@ -79,8 +82,8 @@ struct ColumnSteps {
 struct RowRun {
   const std::byte* input[kMaxScanInputs];  ///< the first element; null for what is not there
   std::byte* output[kMaxScanOutputs];
-  bool input_back[kMaxScanInputs];  ///< the next element lies before the first
-  bool output_back[kMaxScanOutputs];
+  bool input_back[kMaxScanInputs];  ///< the next element lies before the first: for all but a feed's, or for none
+  bool output_back;                 ///< for all or for none
   std::int64_t n;
   std::int64_t rows = 1;                     ///< of n elements each; several have neither prefix nor total
   std::int64_t input_row[kMaxScanInputs];    ///< bytes from row to row

@@ -65,7 +65,7 @@ class RowBlock {
           if (lanes_.lane_[0].n < kLane || at_edge) lanes_.template move_input<k>(0);
           constexpr std::int64_t kSize = kBytes<InOf<k>>;
           const std::byte* const first = lanes_.input_.lane[k][0];
-          const bool back = lanes_.input_.back[k];
+          const bool back = lanes_.run_.input_back[k];
           for (std::int64_t i = 0; i < kLane; i += ManyLanes::lanes()) {
             V x[ManyLanes::kRegisters];
             ManyLanes::load<InOf<k>>(first + (back ? 1 - i - ManyLanes::lanes() : i) * kSize, x);
@@ -107,11 +107,11 @@ class RowBlock {
   }
   template <int k>
   PLANCK_MATH void narrow() {
-    if constexpr (k < std::min(kOutputs, kEdgeOutput)) {
+    if constexpr (k < Lanes::kStored) {
       if (lanes_.output_row_[k] != nullptr) {
         constexpr std::int64_t kSize = kBytes<OutOf<k>>;
         const std::int64_t n = lanes_.lane_[0].n;
-        const bool back = lanes_.output_.back[k];
+        const bool back = lanes_.run_.output_back;
         std::byte* const to = lanes_.output_.lane[k][0];
         std::byte* const first = n == kLane ? to : Lanes::first_in(lanes_.scratch_[kInputs + k][0], back, kSize);
         for (std::int64_t i = 0; i < kLane; i += ManyLanes::lanes()) {

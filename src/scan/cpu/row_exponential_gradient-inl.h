@@ -127,7 +127,7 @@ class RowExponentialGradient {
     if (!all_of(near)) return false;
     Row::add_up(segment, segment.prefix == nullptr ? nullptr : &prefix, 0, segment.writes, sums);
     if (!segment.writes) return true;
-    const RowElements<Stored, C> to(segment.output[0], segment.output_back[0]);
+    const RowElements<Stored, C> to(segment.output[0], segment.output_back);
     for (std::int64_t t = 0; t < segment.n; t += step) {
       F x[kFull];
       V wide[kWide];
@@ -188,7 +188,7 @@ class RowExponentialGradient {
   }
   static PLANCK_MATH void store_far(const RowRun& segment, const Operands& from, double k, const double* sums) {
     const std::int64_t step = ManyLanes::lanes();
-    const RowElements<Stored, C> to(segment.output[0], segment.output_back[0]);
+    const RowElements<Stored, C> to(segment.output[0], segment.output_back);
     for (std::int64_t t = 0; t < segment.n; t += step) {
       F x[kFull];
       V wide[kWide];

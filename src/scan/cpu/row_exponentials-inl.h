@@ -119,7 +119,7 @@ class RowExponentials {
       return follows(run.input_row[k], run.input_back[k], sizeof(std::tuple_element_t<k, In>)) &&
              follow_each_other<k + 1>(run);
     }
-    return run.output[0] == nullptr || follows(run.output_row[0], run.output_back[0], sizeof(Stored));
+    return run.output[0] == nullptr || follows(run.output_row[0], run.output_back, sizeof(Stored));
   }
 
   static PLANCK_MATH void run_rows(const RowRun& run) {
@@ -130,7 +130,7 @@ class RowExponentials {
     alignas(64) Stored results[kRowTile];
     const bool staged = run.streamed && !kGradient;
     if (staged) {
-      tile.output[0] = reinterpret_cast<std::byte*>(results + (run.output_back[0] ? tile.n - 1 : 0));
+      tile.output[0] = reinterpret_cast<std::byte*>(results + (run.output_back ? tile.n - 1 : 0));
       tile.streamed = false;
     }
     T first[kRowTile];
@@ -148,7 +148,7 @@ class RowExponentials {
     for (std::int64_t r = 0; r < run.rows; ++r, row.output[0] += run.output_row[0]) put_first(row, first[r]);
     if (!staged) return;
     const std::int64_t bytes = tile.n * static_cast<std::int64_t>(sizeof(Stored));
-    std::byte* const to = run.output[0] - (run.output_back[0] ? bytes - static_cast<std::int64_t>(sizeof(Stored)) : 0);
+    std::byte* const to = run.output[0] - (run.output_back ? bytes - static_cast<std::int64_t>(sizeof(Stored)) : 0);
     stream_lines(reinterpret_cast<const std::byte*>(results), to, bytes);
   }
 
@@ -179,7 +179,7 @@ class RowExponentials {
     if (t == 0 && !kGradient) segment.streamed = false;
     advance_inputs(segment, t);
     const auto bytes = static_cast<std::int64_t>(sizeof(Stored)) * t;
-    if (run.output[0] != nullptr) segment.output[0] += run.output_back[0] ? -bytes : bytes;
+    if (run.output[0] != nullptr) segment.output[0] += run.output_back ? -bytes : bytes;
     return segment;
   }
 
@@ -210,7 +210,7 @@ class RowExponentials {
     if (!all_of(near)) return false;
     Row::add_up(segment, segment.prefix == nullptr ? nullptr : &prefix, 0, segment.writes, sums);
     if (!segment.writes) return true;
-    const RowElements<T, C> to(segment.output[0], segment.output_back[0]);
+    const RowElements<T, C> to(segment.output[0], segment.output_back);
     for (std::int64_t t = 0; t < segment.n; t += step) {
       F y[kFull];
       for (int r = 0; r < kFull; ++r) y[r] = log_normal(HWY_NAMESPACE::load<C>(sums + t + r * Lanes::lanes()));
@@ -264,7 +264,7 @@ class RowExponentials {
   static PLANCK_MATH void store_logs(const RowRun& segment, std::int64_t t, const V* sums, const V* k, bool lost,
                                      double constant) {
     using Lane = std::conditional_t<std::is_same_v<Stored, T>, C, double>;
-    const RowElements<Stored, Lane> to(segment.output[0], segment.output_back[0]);
+    const RowElements<Stored, Lane> to(segment.output[0], segment.output_back);
     Vec<Lane> y[ComputeLanes<Lane>::kRegisters];
     if (lost) {
       for (auto& each : y) each = Vec<Lane>(static_cast<Lane>(constant));

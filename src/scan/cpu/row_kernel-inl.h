@@ -43,9 +43,9 @@ class RowScan {
       }
       lanes.enter();
       if constexpr (Traits::kLags) tile.lag = lags_of(run, lanes, lag);
-      scan_blocks(run, lanes, tile);
+      run.input_back[0] ? scan_blocks<true>(run, lanes, tile) : scan_blocks<false>(run, lanes, tile);
       find_prefixes(lanes, prefixes, tile);
-      if (run.writes) write_blocks(run, lanes, tile);
+      if (run.writes) run.output_back ? write_blocks<true>(run, lanes, tile) : write_blocks<false>(run, lanes, tile);
       lanes.leave();
     }
     if constexpr (Traits::kLags) run.lag = lag;
@@ -66,16 +66,22 @@ class RowScan {
   static constexpr int kLanes = RowRegisters::kLanes;
   static constexpr int kInputs = std::tuple_size_v<In>;
   static constexpr int kOutputs = std::tuple_size_v<Out>;
+  static constexpr int kStored = Lanes::kStored;
   static constexpr int kSteps = Lanes::kSteps;
+  /// Inputs that gradients read of what is loaded first. Edges read theirs again.
+  static constexpr unsigned kKept = [] {
+    if constexpr (Traits::kGradient) return Scan::kGradientInputs & Lanes::kEarly & ~(Lanes::kEdgeEnds ? 0b10U : 0U);
+    return 0U;
+  }();
   /// No branch for what begins a row: a state that changes nothing comes before it.
   static constexpr bool kNeutral = requires { Scan::kNeutral; };
 
   /// A batch between the two times that it is gone through.
   struct Tile {
     State own[kBlock][kBlock];  ///< of each step, within its block of eight
-    State before[kBlock + 1];   ///< of a lane's blocks of eight before each of them, from the second on
+    State before[kBlock + 1];   ///< of a lane's blocks of eight before each of them; of nothing only if that is neutral
     State total;
-    V in[Traits::kGradient ? kBlock : 1][kBlock][kInputs];
+    V in[kKept != 0 ? kBlock : 1][kBlock][kInputs];
     V lag;
     State prefix;         ///< the prefix before each lane,
     Mask<double> begins;  ///< where there is one
@@ -101,23 +107,24 @@ class RowScan {
   /// What the step before each block left: in the lane before, but for the first, to which `before` belongs, and where
   /// a row begins. Leaves there what the last block's last step does.
   static PLANCK_MATH V lags_of(const RowRun& run, const Lanes& lanes, double& before) {
-    V x[kInputs][kSteps];
-    lanes.inputs().load(lanes.steps() - kSteps, x);
-    V in[kInputs];
-    Lanes::in_of(x, kSteps - 1, in);
-    V last(0);
-    Scan::lift(in, &last);
-    alignas(64) double left[kLanes];
-    hn::Store(last.raw, Tag<double>(), left);
-    const V lag = each_lane(lanes, [&](int lane) {
-      if (lanes[lane].begins() && run.rows > 1) return run.lag;
-      return lane == 0 ? before : left[lane - 1];
-    });
-    before = left[lanes.count() - 1];
-    return lag;
+    double lags[kLanes] = {};
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if (lane >= lanes.count()) break;
+      lags[lane] = run.rows > 1 && lanes[lane].begins() ? run.lag : before;
+      before = lanes.template last_input<Scan::kLagInput>(lane);
+    }
+    return RowRegisters::of_lanes(lags);
   }
 
   /// Takes in the batch: the states of its blocks, each for itself.
+  template <bool back>
+  static PLANCK_MATH void scan_blocks(const RowRun& run, Lanes& lanes, Tile& tile) {
+    if constexpr (Lanes::kFed && Traits::kLiftsFed) {
+      if (lanes.has_fed_lanes()) return scan_blocks<back, true>(run, lanes, tile);
+    }
+    scan_blocks<back, false>(run, lanes, tile);
+  }
+  template <bool back, bool fed_lanes>
   static PLANCK_MATH void scan_blocks(const RowRun& run, Lanes& lanes, Tile& tile) {
     V position(0);
     const V step(static_cast<double>(run.position_step));
@@ -129,13 +136,14 @@ class RowScan {
     [[maybe_unused]] const Edges edges = edges_of(run, lanes);
     const bool writes = run.writes;
     const int steps = lanes.steps();
+    State* to = tile.own[0];
+    State* before = tile.before + 1;
     State total;
-    if constexpr (kNeutral) total.part[0] = V(Scan::kNeutral);
+    if constexpr (kNeutral) total.part[0] = tile.before[0].part[0] = V(Scan::kNeutral);
     for (int first = 0; first < steps; first += kSteps) {
       V x[kInputs][kSteps];
-      from.load(first, x);
-      for (int b = 0; b < kSteps / kBlock; ++b) {
-        const int block = first / kBlock + b;
+      from.template load<back, fed_lanes, Lanes::kEarly>(first, x);
+      for (int b = 0; b < kSteps / kBlock; ++b, to += kBlock) {
         State own;
         for (int s = 0; s < kBlock; ++s) {
           V in[kInputs];
@@ -148,24 +156,22 @@ class RowScan {
             if constexpr (Scan::kPositions) position = position + step;
           }
           if constexpr (Traits::kBegins) {
-            if (s == 0 && block == 0 && edges.any) fresh = with_edges(edges, in, fresh);
+            if (s == 0 && first + b == 0 && edges.any) fresh = with_edges(edges, in, fresh);
           }
           own = s == 0 ? fresh : Scan::combine(own, fresh);
           if (!writes) continue;
-          tile.own[block][s] = own;
-          if constexpr (Traits::kGradient) {
-            for (int k = 0; k < kInputs; ++k) {
-              if ((Scan::kGradientInputs >> k & 1) != 0) tile.in[block][s][k] = in[k];
-            }
+          to[s] = own;
+          for (int k = 0; k < kInputs; ++k) {
+            if ((kKept >> k & 1) != 0) tile.in[first / kBlock + b][s][k] = in[k];
           }
         }
-        total = !kNeutral && block == 0 ? own : Scan::combine(total, own);
-        tile.before[block + 1] = total;
+        total = !kNeutral && first + b == 0 ? own : Scan::combine(total, own);
+        *before++ = total;
       }
       if (lanes.fetches_ahead()) {
         lanes.fetch_ahead();
       } else {
-        from.fetch(first);
+        from.template fetch<back>(first);
       }
     }
     tile.total = total;
@@ -232,50 +238,107 @@ class RowScan {
     if constexpr (!kNeutral) tile.begins = nonzero(RowRegisters::of_lanes(begins));
   }
 
+  template <bool back>
   static PLANCK_MATH void write_blocks(const RowRun& run, Lanes& lanes, const Tile& tile) {
-    if (!kNeutral && tile.any_begins) return write_blocks<true>(run, lanes, tile);
-    write_blocks<false>(run, lanes, tile);
+    if constexpr (Lanes::kLate != 0) {
+      if (lanes.has_fed_lanes()) return write_blocks<back, true>(run, lanes, tile);
+    }
+    write_blocks<back, false>(run, lanes, tile);
   }
-  /// `begins`: before some lanes' blocks there is nothing.
-  template <bool begins>
+  template <bool back, bool fed_lanes>
   static PLANCK_MATH void write_blocks(const RowRun& run, Lanes& lanes, const Tile& tile) {
     V position(0);
-    const V step(static_cast<double>(run.position_step));
     if constexpr (Scan::kPositions && Traits::kGradient) {
       position = each_lane(lanes, [&](int lane) { return static_cast<double>(lanes.position(lane)); });
     }
     const auto to = lanes.outputs();
     const int steps = lanes.steps();
-    for (int first = 0; first < steps; first += kSteps) {
-      V y[kOutputs][kSteps];
-      for (int b = 0; b < kSteps / kBlock; ++b) {
-        const int block = first / kBlock + b;
-        const bool some = begins && block == 0;  // without anything before their elements
-        State prefix = tile.prefix;
-        if (block > 0) {
-          prefix = Scan::combine(tile.prefix, tile.before[block]);
-          if (begins) prefix = select_state(tile.begins, tile.before[block], prefix);
-        }
-        for (int s = 0; s < kBlock; ++s) {
-          V out[kMaxScanOutputs];
-          if constexpr (Traits::kExclusive) {
-            static_assert(kNeutral);
-            out[0] = Scan::project(s == 0 ? prefix : Scan::combine(prefix, tile.own[block][s == 0 ? 0 : s - 1]));
-          } else {
-            State inclusive = Scan::combine(prefix, tile.own[block][s]);
-            if (some) inclusive = select_state(tile.begins, tile.own[block][s], inclusive);
-            if constexpr (Traits::kGradient) {
-              Scan::gradients(tile.in[block][s], true, position, inclusive, out);
-              if constexpr (Scan::kPositions) position = position + step;
-            } else {
-              out[0] = Scan::project(inclusive);
-              if constexpr (kOutputs == 2) out[1] = Scan::position(inclusive);
-            }
-          }
-          for (int k = 0; k < kOutputs; ++k) y[k][b * kBlock + s] = out[k];
+    int first = 0;
+    if constexpr (!kNeutral) {
+      if (tile.any_begins) {
+        write_group<back, fed_lanes, true, true>(run, lanes, tile, to, 0, position);
+        for (first = kSteps; first < steps; first += kSteps) {
+          write_group<back, fed_lanes, true, false>(run, lanes, tile, to, first, position);
         }
       }
-      to.store(first, y);
+    }
+    for (; first < steps; first += kSteps) {
+      write_group<back, fed_lanes, false, false>(run, lanes, tile, to, first, position);
+    }
+    if constexpr (Lanes::kEdgeEnds) {
+      if (lanes.writes_edges()) write_edges(lanes, tile);
+    }
+  }
+  /// `begins`: before some lanes' blocks there is nothing; `first_group`: and before their first elements.
+  template <bool back, bool fed_lanes, bool begins, bool first_group, class Outputs>
+  static PLANCK_MATH void write_group(const RowRun& run, const Lanes& lanes, const Tile& tile, const Outputs& to,
+                                      int first, V& position) {
+    V late[kInputs][kSteps];
+    if constexpr (Lanes::kLate != 0) {
+      lanes.inputs().template load<Lanes::kFed, fed_lanes, Lanes::kLate>(first, late);
+    }
+    const State* const own_of = tile.own[first / kBlock];
+    V y[kStored][kSteps];
+    for (int b = 0; b < kSteps / kBlock; ++b) {
+      const int block = first / kBlock + b;
+      const bool some = first_group && b == 0;  // without anything before their elements
+      State prefix = tile.prefix;
+      if (!first_group || b > 0) {
+        prefix = !kNeutral && block == 0 ? tile.prefix : Scan::combine(tile.prefix, tile.before[block]);
+        if (begins) prefix = select_state(tile.begins, tile.before[block], prefix);
+      }
+      for (int s = 0; s < kBlock; ++s) {
+        const State& own = own_of[b * kBlock + s];
+        V out[kMaxScanOutputs];
+        if constexpr (Traits::kExclusive) {
+          static_assert(kNeutral);
+          out[0] = Scan::project(s == 0 ? prefix : Scan::combine(prefix, own_of[b * kBlock + (s == 0 ? 0 : s - 1)]));
+        } else {
+          State inclusive = Scan::combine(prefix, own);
+          if (some) inclusive = select_state(tile.begins, own, inclusive);
+          if constexpr (Traits::kGradient) {
+            V in[kInputs];
+            for (int k = 0; k < kInputs; ++k) {
+              in[k] = (Lanes::kLate >> k & 1) != 0 ? late[k][b * kBlock + s] : V(0);
+              if ((kKept >> k & 1) != 0) in[k] = tile.in[block][s][k];
+            }
+            Scan::gradients(in, true, position, inclusive, out);
+            if constexpr (Scan::kPositions) position = position + V(static_cast<double>(run.position_step));
+          } else {
+            out[0] = Scan::project(inclusive);
+            if constexpr (kOutputs == 2) out[1] = Scan::position(inclusive);
+          }
+        }
+        for (int k = 0; k < kStored; ++k) y[k][b * kBlock + s] = out[k];
+      }
+    }
+    to.template store<back>(first, y);
+  }
+  /// What belongs to the edge alone, where rows end.
+  static HWY_NOINLINE void write_edges(const Lanes& lanes, const Tile& tile) {
+    for (int lane = 0; lane < lanes.count(); ++lane) {
+      if (!lanes.has_edge(lane, ScanEdge::Last)) continue;
+      const int block = (lanes[lane].n - 1) / kBlock;
+      const auto in_lane = [&](const State& states) {
+        alignas(64) double values[kLanes];
+        OneState state;
+        for (int k = 0; k < Scan::kParts; ++k) {
+          hn::Store(states.part[k].raw, Tag<double>(), values);
+          state.part[k] = values[lane];
+        }
+        return state;
+      };
+      OneState state = in_lane(tile.own[block][(lanes[lane].n - 1) % kBlock]);
+      if (block > 0) {
+        const OneState before = in_lane(tile.before[block]);
+        state = One::combine(lanes.begins(lane) ? before : One::combine(in_lane(tile.prefix), before), state);
+      } else if (!lanes.begins(lane)) {
+        state = One::combine(in_lane(tile.prefix), state);
+      }
+      const double in[kInputs] = {0, lanes.template last_input<1>(lane), 0};
+      double out[kMaxScanOutputs];
+      One::gradients(in, true, 0, state, out);
+      OneLane<double>::store<std::tuple_element_t<kEdgeOutput, Out>>(out + kEdgeOutput, lanes.edge_output(lane));
     }
   }
 

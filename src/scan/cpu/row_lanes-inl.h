@@ -47,6 +47,7 @@ class RowLanes : public RowOperands<Scan, In, Out> {
   using Operands::kLane;
   using Operands::kLanes;
   using Operands::kOutputs;
+  using Operands::kStored;
   using Operands::kSteps;
   using typename Operands::Inputs;
   using typename Operands::Outputs;
@@ -62,12 +63,12 @@ class RowLanes : public RowOperands<Scan, In, Out> {
   explicit RowLanes(const RowRun& run) : run_(run), ahead_(run.ahead), fed_lanes_(nullptr) {
     for (int k = 0; k < kInputs; ++k) {
       input_row_[k] = run.input[k];
-      input_.back[k] = run.input_back[k];
+      input_.there[k] = run.input[k] != nullptr;
+      const std::byte* const zeros = kZeroLane + (run.input_back[0] ? sizeof kZeroLane - kPartBytes : 0);
+      if (!input_.there[k]) std::fill_n(input_.lane[k], kLanes, zeros);
     }
-    for (int k = 0; k < kOutputs; ++k) {
-      output_row_[k] = run.writes ? run.output[k] : nullptr;
-      output_.back[k] = run.output_back[k];
-    }
+    for (int k = 0; k < kOutputs; ++k) output_row_[k] = run.writes ? run.output[k] : nullptr;
+    for (int k = 0; k < kStored; ++k) output_.there[k] = output_row_[k] != nullptr;
     input_.flip = output_.flip = run.variant.flip;
     if constexpr (kFed) {
       if (run.in_lanes) fed_lanes_ = reinterpret_cast<const double*>(run.input[kInputs - 1]) + 1;
@@ -88,7 +89,7 @@ class RowLanes : public RowOperands<Scan, In, Out> {
       steps_ = kLane;
       lane_[0] = {element_, row_, kLane, false};
       through_scratch_ = edge_ends_ = false;
-      for (int lane = 0; lane < kLanes; ++lane) set_lane(lane, lane * kLane);
+      set_lanes<kLanes>(0);
       element_ += kLanes * kLane;
       if (element_ == run_.n) next_row();
       return true;
@@ -121,9 +122,24 @@ class RowLanes : public RowOperands<Scan, In, Out> {
   PLANCK_MATH const std::byte* edge_input(int lane) const {
     return run_.edge_input == nullptr ? nullptr : run_.edge_input + (*this)[lane].row * run_.edge_row;
   }
+  PLANCK_MATH std::byte* edge_output(int lane) const {
+    return run_.output[kEdgeOutput] + (*this)[lane].row * run_.output_row[kEdgeOutput];
+  }
   PLANCK_MATH bool has_edge(int lane, ScanEdge edge) const {
     return run_.edge == edge && (edge == ScanEdge::First ? (*this)[lane].begins() : (*this)[lane].ends);
   }
+
+  /// Rows that end among the lanes' blocks have an output of their own there.
+  PLANCK_MATH bool writes_edges() const { return kEdgeEnds && edge_ends_ && output_row_[kEdgeOutput] != nullptr; }
+  /// Input k of the last element of a lane's block.
+  template <int k>
+  PLANCK_MATH double last_input(int lane) const {
+    double value = 0;
+    if (kFed && k == kInputs - 1 && fed_lanes_ != nullptr) return fed_lanes_[-kLanes * kLane + (kLanes - 1 - lane)];
+    OneLane<double>::load<InOf<k>>(last<k>(lane), &value);
+    return value;
+  }
+  PLANCK_MATH bool has_fed_lanes() const { return kFed && fed_lanes_ != nullptr; }
 
   /// Before a batch of several blocks is loaded: those that do not fill their lane move to scratch, and so does what
   /// has another operand at its end.
@@ -145,13 +161,11 @@ class RowLanes : public RowOperands<Scan, In, Out> {
 
   PLANCK_MATH Inputs inputs() const {
     Inputs from = input_;
-    for (int k = 0; k < kInputs; ++k) from.there[k] = input_row_[k] != nullptr;
     from.fed = fed_lanes_;
     return from;
   }
   PLANCK_MATH Outputs outputs() {
     Outputs to = output_;
-    for (int k = 0; k < kOutputs; ++k) to.there[k] = output_row_[k] != nullptr && (k != kEdgeOutput || edge_ends_);
     if (streamed_) stage<0>(to);
     to.fed = const_cast<double*>(fed_lanes_);
     return to;
@@ -190,7 +204,7 @@ class RowLanes : public RowOperands<Scan, In, Out> {
       lane_[count_] = {element_, row_, static_cast<int>(std::min<std::int64_t>(left, kLane)), left <= kLane};
       even = even && lane_[count_].n == lane_[0].n;
       edge_ends_ = edge_ends_ || (kEdgeEnds && has_edge(count_, ScanEdge::Last));
-      set_lane(count_++, 0);
+      set_lanes<1>(count_++);
       element_ += kLane;
       if (left <= kLane) next_row();
     }
@@ -198,27 +212,34 @@ class RowLanes : public RowOperands<Scan, In, Out> {
     through_scratch_ = !even || count_ < kLanes || steps_ % kSteps != 0;
     if (steps_ < kLane) streamed_ = false;  // lanes are streamed whole
   }
-  /// The places of a block that begins so many elements further on.
-  PLANCK_MATH void set_lane(int lane, std::int64_t further) {
-    set_inputs<0>(lane, element_ + further);
-    set_outputs<0>(lane, element_ + further);
+  /// The places of so many blocks from element_ on.
+  template <int lanes>
+  PLANCK_MATH void set_lanes(int lane) {
+    set_inputs<lanes, 0>(lane);
+    set_outputs<lanes, 0>(lane);
   }
-  template <int k>
-  PLANCK_MATH void set_inputs(int lane, std::int64_t element) {
+  template <int lanes, int k>
+  PLANCK_MATH void set_inputs(int lane) {
     if constexpr (k < kInputs) {
       if constexpr (kRead<k>) {
-        const std::int64_t at = element * kBytes<InOf<k>>;
-        if (has_input<k>()) input_.lane[k][lane] = input_row_[k] + (input_.back[k] ? -at : at);
+        if (has_input<k>()) {
+          const std::int64_t step = run_.input_back[k] ? -kBytes<InOf<k>> : kBytes<InOf<k>>;
+          const std::byte* at = input_row_[k] + element_ * step;
+          for (int i = 0; i < lanes; ++i, at += kLane * step) input_.lane[k][lane + i] = at;
+        }
       }
-      set_inputs<k + 1>(lane, element);
+      set_inputs<lanes, k + 1>(lane);
     }
   }
-  template <int k>
-  PLANCK_MATH void set_outputs(int lane, std::int64_t element) {
-    if constexpr (k < std::min(kOutputs, kEdgeOutput)) {
-      const std::int64_t at = element * kBytes<OutOf<k>>;
-      if (output_row_[k] != nullptr) output_.lane[k][lane] = output_row_[k] + (output_.back[k] ? -at : at);
-      set_outputs<k + 1>(lane, element);
+  template <int lanes, int k>
+  PLANCK_MATH void set_outputs(int lane) {
+    if constexpr (k < kStored) {
+      if (output_row_[k] != nullptr) {
+        const std::int64_t step = run_.output_back ? -kBytes<OutOf<k>> : kBytes<OutOf<k>>;
+        std::byte* at = output_row_[k] + element_ * step;
+        for (int i = 0; i < lanes; ++i, at += kLane * step) output_.lane[k][lane + i] = at;
+      }
+      set_outputs<lanes, k + 1>(lane);
     }
   }
   /// A scan's first input is always there.
@@ -227,28 +248,34 @@ class RowLanes : public RowOperands<Scan, In, Out> {
     return k == 0 || input_row_[k] != nullptr;
   }
 
-  PLANCK_MATH std::byte* edge_output(int lane) const {
-    return run_.output[kEdgeOutput] + lane_[lane].row * run_.output_row[kEdgeOutput];
+  /// Where a lane's last element is, of those of one kind that begin at `first`.
+  template <class T, class Byte>
+  static PLANCK_MATH Byte* last_of(Byte* first, bool back, int n) {
+    return first + (back ? 1 - n : n - 1) * kBytes<T>;
+  }
+  template <int k>
+  PLANCK_MATH const std::byte* last(int lane) const {
+    return last_of<InOf<k>>(input_.lane[k][lane], run_.input_back[k], (*this)[lane].n);
   }
 
   // ---- non-temporal stores: line by line, which the steps of a lane are not ----
 
   template <int k>
   PLANCK_MATH void stage(Outputs& to) {
-    if constexpr (k < std::min(kOutputs, kEdgeOutput)) {
+    if constexpr (k < kStored) {
       for (int lane = 0; lane < kLanes; ++lane) {
-        to.lane[k][lane] = first_in(scratch_[kInputs + k][lane], to.back[k], kBytes<OutOf<k>>);
+        to.lane[k][lane] = first_in(scratch_[kInputs + k][lane], run_.output_back, kBytes<OutOf<k>>);
       }
       stage<k + 1>(to);
     }
   }
   template <int k>
   PLANCK_MATH void stream_lanes() {
-    if constexpr (k < std::min(kOutputs, kEdgeOutput)) {
+    if constexpr (k < kStored) {
       constexpr std::int64_t kSize = kLane * kBytes<OutOf<k>>;
       for (int lane = 0; lane < kLanes && output_row_[k] != nullptr; ++lane) {
         std::byte* const to = output_.lane[k][lane];
-        stream_lines(scratch_[kInputs + k][lane], output_.back[k] ? to + kBytes<OutOf<k>> - kSize : to, kSize);
+        stream_lines(scratch_[kInputs + k][lane], run_.output_back ? to + kBytes<OutOf<k>> - kSize : to, kSize);
       }
       stream_lanes<k + 1>();
     }
@@ -294,9 +321,9 @@ class RowLanes : public RowOperands<Scan, In, Out> {
       constexpr std::int64_t kSize = kBytes<InOf<k>>;
       const bool back = run_.input_back[k];
       std::byte* const to = first_in(scratch_[k][lane], back, kSize);
-      std::memset(scratch_[k][lane], 0, kLane * kSize);
       const bool edge = k == kEdgeInput && kEdgeEnds && has_edge(lane, ScanEdge::Last);  // where there is no element
       const std::int64_t n = lane_[lane].n - (edge ? 1 : 0);
+      if (n < kLane) std::memset(scratch_[k][lane], 0, kLane * kSize);
       const std::int64_t low = lowest(back, n, kSize);
       if (n > 0) std::memcpy(to + low, input_.lane[k][lane] + low, static_cast<std::size_t>(n * kSize));
       input_.lane[k][lane] = to;
@@ -304,23 +331,23 @@ class RowLanes : public RowOperands<Scan, In, Out> {
   }
   template <int k>
   PLANCK_MATH void move_outputs() {
-    if constexpr (k < std::min(kOutputs, kEdgeOutput)) {
+    if constexpr (k < kStored) {
       for (int lane = 0; lane < kLanes && output_row_[k] != nullptr; ++lane) {
         if (lane < count_ && !moves(lane)) continue;
         if (lane < count_) kept_[k][lane] = output_.lane[k][lane];
-        output_.lane[k][lane] = first_in(scratch_[kInputs + k][lane], run_.output_back[k], kBytes<OutOf<k>>);
+        output_.lane[k][lane] = first_in(scratch_[kInputs + k][lane], run_.output_back, kBytes<OutOf<k>>);
       }
       move_outputs<k + 1>();
     }
   }
   template <int k>
   PLANCK_MATH void leave_scratch() {
-    if constexpr (k < std::min(kOutputs, kEdgeOutput)) {
+    if constexpr (k < kStored) {
       constexpr std::int64_t kSize = kBytes<OutOf<k>>;
       for (int lane = 0; lane < count_ && output_row_[k] != nullptr; ++lane) {
         if (!moves(lane)) continue;
         const std::int64_t n = lane_[lane].n;
-        const std::int64_t low = lowest(run_.output_back[k], n, kSize);
+        const std::int64_t low = lowest(run_.output_back, n, kSize);
         std::memcpy(kept_[k][lane] + low, output_.lane[k][lane] + low, static_cast<std::size_t>(n * kSize));
       }
       leave_scratch<k + 1>();
@@ -329,40 +356,25 @@ class RowLanes : public RowOperands<Scan, In, Out> {
 
   // ---- the end of the axis ----
 
-  static constexpr std::int64_t kEdgeBytes = kBytes<std::tuple_element_t<kOutputs - 1, Out>>;
-
-  /// Where a lane's last element is, of those of one kind that begin at `first`.
-  template <class T, class Byte>
-  static PLANCK_MATH Byte* last_of(Byte* first, bool back, int n) {
-    return first + (back ? 1 - n : n - 1) * kBytes<T>;
-  }
   HWY_NOINLINE void enter_edges() {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      output_.lane[kEdgeOutput][lane] =
-          first_in(scratch_[kInputs + kEdgeOutput][lane], output_.back[kEdgeOutput], kEdgeBytes);
-      if (lane >= count_ || !has_edge(lane, ScanEdge::Last) || input_row_[kEdgeInput] == nullptr) continue;
+    if (input_row_[kEdgeInput] == nullptr) return;
+    for (int lane = 0; lane < count_; ++lane) {
+      if (!has_edge(lane, ScanEdge::Last)) continue;
       if (!through_scratch_ || !moves(lane)) move_input<kEdgeInput>(lane);
-      std::byte* const first = const_cast<std::byte*>(input_.lane[kEdgeInput][lane]);  // in scratch now
-      std::byte* const last = last_of<InOf<kEdgeInput>>(first, input_.back[kEdgeInput], lane_[lane].n);
-      if (const std::byte* const initial = edge_input(lane)) std::memcpy(last, initial, sizeof(InOf<kEdgeInput>));
+      if (const std::byte* const initial = edge_input(lane)) {  // the lane is in scratch now
+        std::memcpy(const_cast<std::byte*>(last<kEdgeInput>(lane)), initial, sizeof(InOf<kEdgeInput>));
+      }
     }
     // Lanes without a block do what the first one does.
-    for (int lane = count_; lane < kLanes && input_row_[kEdgeInput] != nullptr; ++lane) {
-      input_.lane[kEdgeInput][lane] = input_.lane[kEdgeInput][0];
-    }
+    for (int lane = count_; lane < kLanes; ++lane) input_.lane[kEdgeInput][lane] = input_.lane[kEdgeInput][0];
   }
   HWY_NOINLINE void leave_edges() {
     for (int lane = 0; lane < count_; ++lane) {
-      if (!has_edge(lane, ScanEdge::Last)) continue;
-      const int n = lane_[lane].n;
-      if (output_row_[0] != nullptr && edge_input(lane) == nullptr) {  // no prefix
-        std::byte* const first =
-            streamed_ ? first_in(scratch_[kInputs][lane], output_.back[0], kBytes<OutOf<0>>) : output_.lane[0][lane];
-        std::memset(last_of<OutOf<0>>(first, output_.back[0], n), 0, sizeof(OutOf<0>));
-      }
-      if (output_row_[kEdgeOutput] == nullptr) continue;
-      const std::byte* const first = output_.lane[kEdgeOutput][lane];
-      std::memcpy(edge_output(lane), last_of<OutOf<kEdgeOutput>>(first, output_.back[kEdgeOutput], n), kEdgeBytes);
+      if (!has_edge(lane, ScanEdge::Last) || output_row_[0] == nullptr || edge_input(lane) != nullptr) continue;
+      const bool back = run_.output_back;  // no prefix
+      std::byte* const first =
+          streamed_ ? first_in(scratch_[kInputs][lane], back, kBytes<OutOf<0>>) : output_.lane[0][lane];
+      std::memset(last_of<OutOf<0>>(first, back, lane_[lane].n), 0, sizeof(OutOf<0>));
     }
   }
 

@@ -9,6 +9,7 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <tuple>
 #include <type_traits>
 
@@ -30,6 +31,7 @@ class RowOperands {
   static constexpr int kLane = RowRegisters::kLaneElements;
   static constexpr int kInputs = std::tuple_size_v<In>;
   static constexpr int kOutputs = std::tuple_size_v<Out>;
+  static constexpr int kStored = std::min(kOutputs, kEdgeOutput);  ///< outputs of every element
   static constexpr bool kEdgeEnds = kOutputs > kEdgeOutput;
   /// A feed, whose values stay f64, and what is fed with them.
   static constexpr bool kFeeds = kInputs == 1 && kOutputs == 1 && std::is_same_v<std::tuple_element_t<0, Out>, double>;
@@ -47,76 +49,72 @@ class RowOperands {
   static constexpr bool kRead = !std::is_same_v<InOf<k>, Unread> && !(Traits::kBegins && k == kEdgeInput);
   template <class T>
   static constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
-  /// Where the lanes' blocks are, to be kept in registers: what is stored through them might lie anywhere.
+  /// Inputs that only gradients read, and that nothing stored can have replaced: a feed's. They are loaded when the
+  /// results are written.
+  static constexpr unsigned kLate = kFed && !Traits::kLiftsFed ? 1U << (kInputs - 1) : 0;
+  static constexpr unsigned kEarly = ((1U << kInputs) - 1) & ~kLate;
+
+  /// Where the lanes' blocks are, to be kept in registers: what is stored through them might lie anywhere. Inputs that
+  /// are absent are zeros.
   struct Inputs {
     const std::byte* lane[kInputs][kLanes];
-    bool back[kInputs];
     bool there[kInputs];
     const double* fed;
     std::uint64_t flip;
 
-    /// x[k][s] = element first + s of every lane's block of input k.
-    PLANCK_MATH void load(int first, V (*x)[kSteps]) const { load_from<0>(first, x); }
+    /// x[k][s] = element first + s of every lane's block of input k, for the inputs among `which`. They all go `back`,
+    /// or none does, but for a feed's, which always do; `fed_lanes` says whether those are as registers have them.
+    template <bool back, bool fed_lanes, unsigned which, int k = 0>
+    PLANCK_MATH void load(int first, V (*x)[kSteps]) const {
+      if constexpr (k < kInputs) {
+        constexpr bool kHere = kFed && k == kInputs - 1;
+        if constexpr (kRead<k> && (which >> k & 1) != 0) {
+          if constexpr (kHere && fed_lanes) {
+            RowRegisters::load_lanes_back<kSteps>(fed - kLanes * kLane, first, x[k]);
+          } else {
+            RowRegisters::load<InOf<k>, kSteps, kHere || back>(lane[k], first, x[k]);
+          }
+          if constexpr (Traits::kExtremum && k == 0) flip_all(x[0], flip);
+        }
+        load<back, fed_lanes, which, k + 1>(first, x);
+      }
+    }
     /// Asks for as much as a group has, kDistance further on: lanes lie too far apart for the processor to foresee.
-    template <int k = 0>
+    template <bool back, int k = 0>
     PLANCK_MATH void fetch(int first) const {
       if constexpr (k < kInputs) {
         constexpr std::int64_t kDistance = 512;
-        if constexpr (kRead<k>) {
-          constexpr std::int64_t kGroup = kSteps * kLanes * kBytes<InOf<k>>;
-          const std::int64_t at = (kDistance + first * kLanes) * kBytes<InOf<k>>;
-          const std::byte* const from = back[k] ? lane[k][0] - at - kGroup : lane[k][0] + at;
+        if constexpr (kRead<k> && !(kFed && k == kInputs - 1)) {
+          constexpr std::int64_t kBytesOf = kBytes<InOf<k>>;
+          constexpr std::int64_t kGroup = kSteps * kLanes * kBytesOf;
+          const std::byte* const here = lane[k][0] + (back ? -first : first) * kLanes * kBytesOf;
+          const std::byte* const from = here + (back ? -kDistance * kBytesOf - kGroup : kDistance * kBytesOf);
           if (k == 0 || there[k]) {
             for (std::int64_t i = 0; i < kGroup; i += 64) __builtin_prefetch(from + i);
           }
         }
-        fetch<k + 1>(first);
-      }
-    }
-
-   private:
-    template <int k>
-    PLANCK_MATH void load_from(int first, V (*x)[kSteps]) const {
-      if constexpr (k < kInputs) {
-        if constexpr (!kRead<k>) {
-          // in_of says what it is.
-        } else if (k > 0 && !there[k]) {
-          for (int s = 0; s < kSteps; ++s) x[k][s] = V(0);
-        } else {
-          if (kFed && k == kInputs - 1 && fed != nullptr) {
-            RowRegisters::load_lanes_back<kSteps>(fed - kLanes * kLane, first, x[k]);
-          } else {
-            RowRegisters::load<InOf<k>, kSteps>(lane[k], first, back[k], x[k]);
-          }
-        }
-        if constexpr (Traits::kExtremum && k == 0) {
-          if (flip != 0) flip_all(x[0], flip);
-        }
-        load_from<k + 1>(first, x);
+        fetch<back, k + 1>(first);
       }
     }
   };
+  /// The edge's own output is not among them.
   struct Outputs {
-    std::byte* lane[kOutputs][kLanes];
-    bool back[kOutputs];
-    bool there[kOutputs];
+    std::byte* lane[kStored][kLanes];
+    bool there[kStored];
     double* fed;
     std::uint64_t flip;
 
-    PLANCK_MATH void store(int first, V (*y)[kSteps]) const { store_from<0>(first, y); }
-
-   private:
-    template <int k>
-    PLANCK_MATH void store_from(int first, V (*y)[kSteps]) const {
-      if constexpr (k < kOutputs) {
-        // Without a branch: results then need not wait for it in memory.
+    /// All outputs go `back`, or none does.
+    template <bool back, int k = 0>
+    PLANCK_MATH void store(int first, V (*y)[kSteps]) const {
+      if constexpr (k < kStored) {
         if constexpr (Traits::kWritesExtremum && k == 0) flip_all(y[0], flip);
         if (kFeeds && fed != nullptr) {
           RowRegisters::store_lanes<kSteps>(y[k], first, fed);
-        } else if (kOutputs == 1 || there[k]) {
-          RowRegisters::store<OutOf<k>, kSteps>(y[k], lane[k], first, back[k]);
+        } else if (kStored == 1 || there[k]) {
+          RowRegisters::store<OutOf<k>, kSteps, back>(y[k], lane[k], first);
         }
-        store_from<k + 1>(first, y);
+        store<back, k + 1>(first, y);
       }
     }
   };

@@ -33,28 +33,14 @@ struct RowRegisters {
   static constexpr int kSteps = sizeof(T) == 2 ? 2 * kBlock : kBlock;
 
   /// x[s] = element s of every lane, for as many steps as `steps`. `from` has each lane's first element; with `back`
-  /// the others lie before it.
-  template <class T, int steps>
-  static PLANCK_MATH void load(const std::byte* const* from, std::int64_t first, bool back, V* x) {
-    for (int s = 0; s < steps; s += kSteps<T>) {
-      const Places<T> places{from, first + s, back};
-      if (back) {
-        load_steps<T, true>(places, x + s);
-      } else {
-        load_steps<T, false>(places, x + s);
-      }
-    }
+  /// the others lie before it. No branch chooses the way: registers then need not wait for it in memory.
+  template <class T, int steps, bool back>
+  static PLANCK_MATH void load(const std::byte* const* from, std::int64_t first, V* x) {
+    for (int s = 0; s < steps; s += kSteps<T>) load_steps<T, back>({from, first + s, back}, x + s);
   }
-  template <class T, int steps>
-  static PLANCK_MATH void store(const V* x, std::byte* const* to, std::int64_t first, bool back) {
-    for (int s = 0; s < steps; s += kSteps<T>) {
-      const Places<T> places{to, first + s, back};
-      if (back) {
-        store_steps<T, true>(x + s, places);
-      } else {
-        store_steps<T, false>(x + s, places);
-      }
-    }
+  template <class T, int steps, bool back>
+  static PLANCK_MATH void store(const V* x, std::byte* const* to, std::int64_t first) {
+    for (int s = 0; s < steps; s += kSteps<T>) store_steps<T, back>(x + s, {to, first + s, back});
   }
 
   /// Steps as lanes have them, not transposed; and those that were stored so by a run the other way: `first` is then

@@ -108,7 +108,7 @@ class Rows {
       std::byte* const to = row[kernel_.inputs + k];
       if (to == nullptr) continue;
       run.output[k] = to + start * step;
-      run.output_back[k] = step < 0;
+      run.output_back = run.output_back || step < 0;
       const auto line_end = reinterpret_cast<std::uintptr_t>(run.output[k] + (step < 0 ? op.element_bytes : 0));
       if (k != kEdgeOutput && line_end % std::uintptr_t{kLine} != 0) run.streamed = false;
     }

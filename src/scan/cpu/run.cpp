@@ -68,7 +68,7 @@ bool run_small_scan(const Choice& choice, const ScanJob& job, void* const* opera
   const std::int64_t first = job.reverse ? (n - 1) * size_of(job.key.element) : 0;
   RowRun run = row_run(kernel);
   run.input[0] = static_cast<const std::byte*>(operands[0]) + first;
-  run.input_back[0] = run.output_back[0] = job.reverse;
+  run.input_back[0] = run.output_back = job.reverse;
   void* output = operands[1];
   if (kernel.inputs == 2) {  // no loop: it took 40 instructions
     run.input[1] = static_cast<const std::byte*>(operands[1]) + first;

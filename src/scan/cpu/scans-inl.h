@@ -56,6 +56,8 @@ struct ScanTraits {
   static constexpr bool kGradient = requires(V * v, State s) { Scan::gradients(v, true, *v, s, v); };
   static constexpr bool kExtremum = requires { Scan::kProjectsExtremum; };
   static constexpr bool kWritesExtremum = requires { requires Scan::kProjectsExtremum; };
+  /// A feed's value is needed for states, not only for results.
+  static constexpr bool kLiftsFed = !kLags || requires { requires Scan::kLagInput == 2; };
   /// A gradient's, or its feed's: along columns a bit stands for the winner.
   static constexpr bool kRecords = requires { requires Scan::kRecords; };
   /// Exponentials and logarithms are taken.

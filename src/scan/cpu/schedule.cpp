@@ -43,19 +43,27 @@ constexpr std::int64_t kShortRow = 32;
 constexpr std::int64_t kManyRows = 16;
 
 /// Whether rows are the way: the elements along the axis lie side by side for every operand that is not broadcast along
-/// it, and registers are filled that way.
+/// it, in one order for all inputs and in one for all outputs, and registers are filled that way.
 bool runs_along_rows(const ScanPass& scan) {
   const ScanKernel& kernel = scan.kernel;
   const std::int64_t length = scan.loop.extent[scan.axis];
   if (kernel.row == nullptr || (kernel.feed != nullptr && kernel.feed->row == nullptr)) return false;
   if (scan.carry_in() >= 0 || scan.carry_out() >= 0) return false;
   if (length < kShortRow && scan.loop.count() / length >= kManyRows) return false;
-  for (int k = 0; k < kernel.inputs + std::min(kernel.outputs, kEdgeOutput); ++k) {
-    const core::LoopOperand& op = scan.loop.operand[k];
-    const std::int64_t step = op.stride[scan.axis];
-    if (op.base != nullptr && step != op.element_bytes && step != -op.element_bytes) return false;
-  }
-  return true;
+  const auto in_one_order = [&](int begin, int end) {
+    bool up = false;
+    bool down = false;
+    for (int k = begin; k < end; ++k) {
+      const core::LoopOperand& op = scan.loop.operand[k];
+      const std::int64_t step = op.stride[scan.axis];
+      if (op.base == nullptr) continue;
+      if (step != op.element_bytes && step != -op.element_bytes) return false;
+      (step < 0 ? down : up) = true;
+    }
+    return !(up && down);
+  };
+  return in_one_order(0, kernel.inputs) &&
+         in_one_order(kernel.inputs, kernel.inputs + std::min(kernel.outputs, kEdgeOutput));
 }
 
 bool feed_fits_whole_rows(const ScanKernel& kernel, std::int64_t length) {

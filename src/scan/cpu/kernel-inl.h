@@ -91,12 +91,13 @@ struct ScanKernelOf {
 #endif
 
   static void step(const ColumnSteps& s) {
-    if (kExponential || s.n < kWide) return step_columns(s);
-    // Step by step: then memory is read row by row, and the states wait in the first-level cache. Processors fetch
-    // ahead on their own where the next row lies behind this one, but not where it lies before it or further off.
+    // Processors fetch ahead on their own where the next row lies behind this one, but not where it lies before it or
+    // further off.
+    const bool ahead = s.input_step[0] != s.n * static_cast<std::int64_t>(sizeof(std::tuple_element_t<0, In>));
+    if (kExponential || s.n < kWide) return step_columns(s, ahead);
+    // Step by step: then memory is read row by row, and the states wait in the first-level cache.
     ColumnSteps one = s;
     one.steps = 1;
-    const bool ahead = s.input_step[0] != s.n * static_cast<std::int64_t>(sizeof(std::tuple_element_t<0, In>));
     for (std::int64_t k = 0; k < s.steps; ++k) {
       step_columns(one, ahead);
       one.first = false;
@@ -162,7 +163,7 @@ struct ScanKernelOf {
  private:
   static constexpr std::int64_t kWide = 512;  ///< columns whose rows are worth taking one by one
 
-  static void step_columns(const ColumnSteps& s, [[maybe_unused]] bool ahead = false) {
+  static void step_columns(const ColumnSteps& s, [[maybe_unused]] bool ahead) {
     std::int64_t i = 0;
 #if PLANCK_SCAN_VECTORS
     if constexpr (std::is_same_v<V, double>) {
@@ -175,15 +176,23 @@ struct ScanKernelOf {
     for (; i < s.n; ++i) One::run(s, i);
   }
 
-  /// Asks for the columns' next elements.
+#if PLANCK_SCAN_VECTORS
+  /// Asks for all lines of the columns' elements in as many steps after these.
   template <int k>
   static PLANCK_MATH void fetch_next(const ColumnSteps& s, std::int64_t i) {
     if constexpr (k < std::tuple_size_v<In>) {
+      constexpr std::int64_t kLine = 64;
       const std::int64_t bytes = bytes_of<std::tuple_element_t<k, In>>(s.variant);
-      if (s.input[k] != nullptr) hwy::Prefetch(s.input[k] + s.input_step[k] + i * bytes);
+      if (s.input[k] != nullptr) {
+        const std::byte* row = s.input[k] + s.steps * s.input_step[k] + i * bytes;
+        for (std::int64_t step = 0; step < s.steps; ++step, row += s.input_step[k]) {
+          for (std::int64_t at = 0; at < many() * bytes; at += kLine) hwy::Prefetch(row + at);
+        }
+      }
       fetch_next<k + 1>(s, i);
     }
   }
+#endif
 };
 
 template <class ScanOf, class V, class In, class Out>

@@ -30,6 +30,9 @@ class RowBlock {
   PLANCK_MATH void load(int s, double* x) const { load_from<0>(s, x); }
   PLANCK_MATH void store(int s, const double* y) { store_from<0>(s, y); }
   PLANCK_MATH void finish() { narrow<0>(); }
+  /// All of an input and of an output, in scan order.
+  PLANCK_MATH const double* input(int k) const { return x_[k]; }
+  PLANCK_MATH double* output(int k) { return y_[k]; }
 
  private:
   using V = Vec<double>;

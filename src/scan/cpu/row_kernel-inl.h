@@ -75,6 +75,8 @@ class RowScan {
   }();
   /// No branch for what begins a row: a state that changes nothing comes before it.
   static constexpr bool kNeutral = requires { Scan::kNeutral; };
+  /// Sums and products of a block alone are worth registers.
+  static constexpr bool kEights = kNeutral && !Traits::kExclusive;
 
   /// A batch between the two times that it is gone through.
   struct Tile {
@@ -351,7 +353,12 @@ class RowScan {
     if (lane.begins() && run.rows > 1) lag = run.lag;
     Block elements(lanes);
     OneState before = Prefixes::nothing();  // the blocks of eight that are behind
-    for (int first = 0; first < lane.n; first += kBlock) {
+    int first = 0;
+    if constexpr (kEights) {
+      first = lane.n / kBlock * kBlock;
+      before = scan_eights(elements, first, prefixes.prefix());
+    }
+    for (; first < lane.n; first += kBlock) {
       const bool any = kNeutral || prefixes.any() || first > 0;
       OneState prefix = prefixes.prefix();
       if (kNeutral || first > 0) prefix = kNeutral || prefixes.any() ? One::combine(prefix, before) : before;
@@ -365,6 +372,36 @@ class RowScan {
     }
     if (run.writes) elements.finish();
     if (lane.n == Lanes::kLane) prefixes.push(before);
+  }
+  /// Whole blocks of eight, up to `end`, each in a lane; gives their state. Results of totals alone are not used.
+  static PLANCK_MATH OneState scan_eights(Block& elements, int end, const OneState& prefix) {
+    OneState before = Prefixes::nothing();
+    for (int first = 0; first < end; first += kLanes * kBlock) {
+      const std::byte* from[kLanes];
+      std::byte* to[kLanes];
+      for (int lane = 0; lane < kLanes; ++lane) {
+        from[lane] = reinterpret_cast<const std::byte*>(elements.input(0) + first + lane * kBlock);
+        to[lane] = reinterpret_cast<std::byte*>(elements.output(0) + first + lane * kBlock);
+      }
+      V x[kBlock];
+      RowRegisters::load<double, kBlock, false>(from, 0, x);
+      State own[kBlock];
+      for (int s = 0; s < kBlock; ++s) {
+        const State fresh = Scan::lift(x + s, V(0));
+        own[s] = s == 0 ? fresh : Scan::combine(own[s - 1], fresh);
+      }
+      alignas(64) double totals[kLanes];
+      hn::Store(own[kBlock - 1].part[0].raw, Tag<double>(), totals);
+      double prefixes[kLanes];
+      for (int lane = 0; lane < kLanes; ++lane) {
+        prefixes[lane] = One::combine(prefix, before).part[0];
+        if (first + lane * kBlock < end) before = One::combine(before, {{totals[lane]}});
+      }
+      const State joined = {{RowRegisters::of_lanes(prefixes)}};
+      for (int s = 0; s < kBlock; ++s) x[s] = Scan::project(Scan::combine(joined, own[s]));
+      RowRegisters::store<double, kBlock, false>(x, to, 0);
+    }
+    return before;
   }
   /// Of n steps of a block of eight, that block's own state; before it comes `prefix`, if there is any.
   static PLANCK_MATH OneState scan_steps(const RowRun& run, const Lanes& lanes, Block& elements, int first, int n,

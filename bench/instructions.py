@@ -34,7 +34,8 @@ SMALL_CALL = 1024  # elements, below which a run counts, and not its elements
 GROUPS = (
     ("loads, transposes, stores", ("scan/cpu/row_registers-inl.h", "cpu/simd/span-inl.h", "cpu/streaming.*")),
     ("prefixes", ("scan/cpu/row_prefixes-inl.h", "numerics/canonical_order.hpp")),
-    ("blocks and places", ("scan/cpu/row_*", "scan/cpu/rows.*", "scan/cpu/kernel-inl.h")),
+    ("steps, states", ("scan/cpu/row_kernel-inl.h", "scan/cpu/row_plain_sums-inl.h", "scan/cpu/row_exponential*")),
+    ("blocks, places", ("scan/cpu/row_*", "scan/cpu/rows.*", "scan/cpu/kernel-inl.h", "cpu/strided/*")),
     ("columns", ("scan/cpu/column*", "scan/cpu/cut_columns.cpp")),
     ("sums", ("cpu/sum_kernels.*", "cpu/canonical_sums.hpp", "cpu/reduce*", "core/sums.hpp")),
     ("widening, rounding", ("numerics/convert_math.inl", "numerics/storage.hpp", "core/f16_bf16.cpp")),

@@ -125,8 +125,10 @@ class Borders : public testing::TestWithParam<cpu::KernelRow> {
 };
 
 TEST_P(Borders, AreKept) {
-  // Less than a register, than a block of 64 and than the lanes of registers have; and a little more.
-  for (const Shape& shape : {Shape{1, 5}, Shape{1, 63}, Shape{3, 33}, Shape{2, 64}, Shape{5, 200}, Shape{3, 517}}) {
+  // Less than a register, than a block of 64 and than the lanes of registers have, and a little more; and rows of whole
+  // cache lines that fill all lanes, but not their blocks.
+  for (const Shape& shape : {Shape{1, 5}, Shape{1, 63}, Shape{3, 33}, Shape{2, 64}, Shape{5, 200}, Shape{3, 517},
+                             Shape{8, 32}, Shape{8, 48}}) {
     for (const Broadcast broadcast : broadcasts_for(GetParam(), shape)) check(shape, broadcast);
   }
 }

@@ -42,23 +42,38 @@ double seconds(const Body& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Runs `operation` as the benchmark, with a copy of `bytes` after every turn. Counters: the medians' ratio,
-/// the copy's time in ms, and the operation's GB/s.
+/// How much one call does, and how many calls make a turn: several, where all but the first shall find their operands
+/// in the caches.
+struct Work {
+  std::int64_t bytes;
+  std::int64_t elements;
+  int calls = 1;
+};
+
+/// Runs `operation` as the benchmark, with as many copies of as many bytes after every turn. Counters, each of one
+/// call: the medians' ratio, the copy's time in ms, the operation's GB/s and ns for each element.
 template <class Operation>
-void run_interleaved(benchmark::State& state, const Stream& stream, std::int64_t bytes, const Operation& operation) {
-  Copy copy(bytes);
+void run_interleaved(benchmark::State& state, const Stream& stream, const Work& work, const Operation& operation) {
+  Copy copy(work.bytes);
+  const auto turn = [&](const auto& call) {
+    return seconds([&] {
+             for (int i = 0; i < work.calls; ++i) call();
+           }) /
+           work.calls;
+  };
   std::vector<double> own;
   std::vector<double> copies;
   operation();
   copy.run(stream);
   for (auto _ : state) {
-    own.push_back(seconds(operation));
-    copies.push_back(seconds([&] { copy.run(stream); }));
+    own.push_back(turn(operation));
+    copies.push_back(turn([&] { copy.run(stream); }));
     state.SetIterationTime(own.back());
   }
   state.counters["x_copy"] = median(own) / median(copies);
   state.counters["copy_ms"] = median(copies) * 1e3;
-  state.counters["GB_per_s"] = static_cast<double>(bytes) / median(own) * 1e-9;
+  state.counters["GB_per_s"] = static_cast<double>(work.bytes) / median(own) * 1e-9;
+  state.counters["ns_per_element"] = median(own) / static_cast<double>(work.elements) * 1e9;
 }
 
 }  // namespace planck::bench

@@ -1,4 +1,5 @@
-// Every kernel of the list on 16 M elements, beside a copy of the same bytes; and the cost of a call on 64.
+// Every kernel of the list on 16 M elements, beside a copy of the same bytes; scans on fewer, which caches hold, and of
+// ragged batches; and the cost of a call on 64.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -31,37 +32,60 @@ void fill_rows(const TestTensor& tensor, Data data) {
   }
 }
 
-void run_case(benchmark::State& state, const cpu::KernelRow& row, const Shape& shape, test::Broadcast broadcast,
-              Placement placement, Data data) {
-  const OpCase op_case = test::make_case(row, shape, broadcast);
-  const Stream stream = Stream::cpu();
+/// What is run, and on what.
+struct Case {
+  cpu::KernelRow row;
+  Shape shape;
+  test::Broadcast broadcast = test::Broadcast::None;
+  Placement placement = Placement::Apart;
+  Data data = Data::Ordinary;
+  std::vector<std::int64_t> offsets{};  ///< of a ragged batch
+  bool in_cache = false;                ///< one thread, call upon call
+};
+
+void run_case(benchmark::State& state, const Case& what) {
+  const OpCase op_case = test::make_case(what.row, what.shape, what.broadcast, what.offsets);
+  const Stream stream = what.in_cache ? Stream::cpu(1) : Stream::cpu();
   const auto plan = op_case.select(stream, {});
   if (!plan) return state.SkipWithError(plan.error().c_str());
   std::vector<TestTensor> tensors;
   test::Tensors views;
   std::int64_t bytes = 0;
   for (const auto& spec : op_case.tensors) {
-    const bool transposed = placement == Placement::TransposedInput && !spec.output;
+    const bool transposed = what.placement == Placement::TransposedInput && !spec.output;
     tensors.emplace_back(spec.element, spec.shape, transposed ? Layout::Transposed : Layout::Contiguous);
-    if (!spec.output && data != Data::Ordinary && spec.element == ElementKind::F32) {
-      fill_rows(tensors.back(), data);
+    if (!spec.output && what.data != Data::Ordinary && spec.element == ElementKind::F32) {
+      fill_rows(tensors.back(), what.data);
     } else if (!spec.output) {
       test::fill(tensors.back(), spec, tensors.size(), op_case.unit, true);
     }
     bytes += tensors.back().numel() * size_of(spec.element);
   }
   for (const TestTensor& tensor : tensors) views.push_back(tensor);
-  if (placement == Placement::InPlace) views.back() = views.front();
+  if (what.placement == Placement::InPlace) views.back() = views.front();
   if (const auto first = (*plan)(views); !first) return state.SkipWithError(first.error().c_str());
-  run_interleaved(state, stream, bytes, [&] { static_cast<void>((*plan)(views)); });
+  constexpr int kCallsInCache = 16;
+  const Work work{bytes, tensors.front().numel(), what.in_cache ? kCallsInCache : 1};
+  run_interleaved(state, stream, work, [&] { static_cast<void>((*plan)(views)); });
+}
+
+void add(const char* group, const Case& what) {
+  const auto run = [=](benchmark::State& state) { run_case(state, what); };
+  benchmark::RegisterBenchmark((std::string(group) + "/" + test::name_of(what.row)).c_str(), run)
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
 }
 
 void add(const char* group, const cpu::KernelRow& row, const Shape& shape, test::Broadcast broadcast,
          Placement placement, Data data = Data::Ordinary) {
-  const auto run = [=](benchmark::State& state) { run_case(state, row, shape, broadcast, placement, data); };
-  benchmark::RegisterBenchmark((std::string(group) + "/" + test::name_of(row)).c_str(), run)
-      ->UseManualTime()
-      ->Unit(benchmark::kMillisecond);
+  add(group, Case{row, shape, broadcast, placement, data});
+}
+
+/// 512 segments of 1 to 8192 elements, mixed, one behind the other: RAGGED_LENGTHS of bench/rows.py.
+std::vector<std::int64_t> mixed_segments() {
+  std::vector<std::int64_t> offsets{0};
+  for (std::int64_t i = 0; i < 512; ++i) offsets.push_back(offsets.back() + 1 + i * 115 % 512 * 8191 / 511);
+  return offsets;
 }
 
 /// What one call costs when there is next to nothing to do.
@@ -126,6 +150,11 @@ void add_scans(const cpu::KernelRow& row) {
   add("16M_short_rows", row, {131072, 128}, Broadcast::None, Placement::Apart);
   add("16M_middle_axis", row, {32, 1024, 512}, Broadcast::Middle, Placement::Apart);
   add("16M_one_row", row, {1, 1 << 24}, Broadcast::None, Placement::Apart);
+  static const std::vector<std::int64_t> kSegments = mixed_segments();
+  add("2Mi_ragged", {.row = row, .shape = {kSegments.back()}, .broadcast = Broadcast::Ragged, .offsets = kSegments});
+  add("2Mi_axis_1", {.row = row, .shape = {512, 4096}});
+  add("64Ki_axis_1", {.row = row, .shape = {16, 4096}, .in_cache = true});
+  add("64Ki_short_rows", {.row = row, .shape = {512, 128}, .in_cache = true});
   // Other data for one row of each kind, and with indices.
   if (row.element != ElementKind::F32 || row.variant != 0 || row.aux_element == ElementKind::S32) return;
   for (const auto& [group, data] :

@@ -243,7 +243,7 @@ struct ScanWay {
   std::optional<ElementKind> offset_element;
   std::vector<std::int64_t> offsets;
 
-  ScanWay(const Shape& shape, Broadcast broadcast) {
+  ScanWay(const Shape& shape, Broadcast broadcast, const std::vector<std::int64_t>& given) {
     const Broadcast plain = of_one_segment(broadcast).value_or(broadcast);
     const bool first_axis = plain == Broadcast::Columns || plain == Broadcast::FirstChannel;
     axis = first_axis ? 0 : plain == Broadcast::Middle ? shape.rank() / 2 : shape.rank() - 1;
@@ -251,7 +251,7 @@ struct ScanWay {
     exclusive = plain == Broadcast::Scalar || plain == Broadcast::Columns;
     if (plain == broadcast) return;
     offset_element = plain == Broadcast::Scalar ? ElementKind::S32 : ElementKind::S64;
-    offsets = ragged_offsets(shape[axis]);
+    offsets = given.empty() ? ragged_offsets(shape[axis]) : given;
   }
 
   std::int64_t segments() const { return offset_element ? std::ssize(offsets) - 1 : 0; }
@@ -352,9 +352,10 @@ OpCase scan_backward_case(const cpu::KernelRow& row, const ScanDescriptor& d, co
   return c;
 }
 
-OpCase scan_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast) {
+OpCase scan_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast,
+                 const std::vector<std::int64_t>& offsets) {
   const auto kind = static_cast<ScanKind>(row.op);
-  const ScanWay way(shape, broadcast);
+  const ScanWay way(shape, broadcast, offsets);
   if (kind == ScanKind::LinearRecurrence) {
     return row.backward ? linear_recurrence_backward_case(row, shape, way) : linear_recurrence_case(row, shape, way);
   }
@@ -472,9 +473,10 @@ std::string name_of(const cpu::KernelRow& row) {
   return name;
 }
 
-OpCase make_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast) {
+OpCase make_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast,
+                 const std::vector<std::int64_t>& offsets) {
   if (row.category == OpCategory::BinaryElementwise) return binary_param_case(row, shape, broadcast);
-  if (row.category == OpCategory::Scan) return scan_case(row, shape, broadcast);
+  if (row.category == OpCategory::Scan) return scan_case(row, shape, broadcast, offsets);
   if (row.op == static_cast<std::int32_t>(quantize::Formula::Range)) return dynamic_range_case(row, shape, broadcast);
   return quantize_case(row, shape, broadcast);
 }

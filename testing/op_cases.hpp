@@ -76,8 +76,10 @@ std::vector<std::int64_t> ragged_offsets(std::int64_t length);
 /// The same scan of one segment: None, Scalar or FirstChannel, if it is ragged.
 std::optional<Broadcast> of_one_segment(Broadcast broadcast);
 
-/// The operation on tensors of `shape`. Rows marked `terms` sum gradients: their operands broadcast.
-OpCase make_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast = Broadcast::None);
+/// The operation on tensors of `shape`. Rows marked `terms` sum gradients: their operands broadcast. Ragged scans have
+/// the segments of `offsets`, or of ragged_offsets() where none are given.
+OpCase make_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast = Broadcast::None,
+                 const std::vector<std::int64_t>& offsets = {});
 
 /// What a tensor of a case is filled with: values that find mistakes, or (`ordinary`) such as benchmarks measure.
 void fill(TestTensor& tensor, const TensorSpec& spec, std::uint64_t seed, double unit, bool ordinary = false);

@@ -57,10 +57,7 @@ class Torch {
       }
       recorded = recorded || is_true(tensor.attr(nb::handle(requires_grad_)));
     }
-    if (!call(tracing_state_).is_none() || is_true(call(transforms_active_)) || is_positive(call(dispatch_modes_)) ||
-        is_positive(call(function_modes_)) || !is_negative(nb::handle(forward_ad_).attr(nb::handle(current_level_)))) {
-      return Way::Dispatch;
-    }
+    if (others_know()) return Way::Dispatch;
     return recorded && is_true(call(is_grad_enabled_)) ? Way::Record : Way::Run;
   }
 
@@ -150,8 +147,18 @@ class Torch {
     if (!why.empty()) raise(PyExc_NotImplementedError, name + why);
   }
 
-  /// Says to autograd that the tensor was written.
-  void touch(nb::handle object) const { nb::borrow(increment_version_)(object); }
+  /// Says to autograd that the tensor was written. Older versions notice only what they write themselves.
+  void touch(nb::handle object) const {
+    if (increment_version_ == nullptr) {
+      const nb::object graph = part_of(part_of(module_, "autograd"), "graph");
+      increment_version_ = part_of(graph, "increment_version").release().ptr();
+    }
+    if (nb::handle(increment_version_).is_none()) {
+      object.attr("copy_")(object.attr("detach")());
+    } else {
+      nb::borrow(increment_version_)(object);
+    }
+  }
 
  private:
   explicit Torch(nb::object module) {
@@ -159,14 +166,7 @@ class Torch {
     empty_ = nb::object(module.attr("empty")).release().ptr();
     empty_like_ = nb::object(module.attr("empty_like")).release().ptr();
     is_grad_enabled_ = nb::object(module.attr("is_grad_enabled")).release().ptr();
-    increment_version_ = nb::object(module.attr("autograd").attr("graph").attr("increment_version")).release().ptr();
     parameter_type_ = nb::object(module.attr("nn").attr("Parameter")).release().ptr();
-    nb::object core = module.attr("_C");
-    tracing_state_ = nb::object(core.attr("_get_tracing_state")).release().ptr();
-    transforms_active_ = nb::object(core.attr("_are_functorch_transforms_active")).release().ptr();
-    dispatch_modes_ = nb::object(core.attr("_len_torch_dispatch_stack")).release().ptr();
-    function_modes_ = nb::object(core.attr("_len_torch_function_stack")).release().ptr();
-    forward_ad_ = nb::object(module.attr("autograd").attr("forward_ad")).release().ptr();
     current_level_ = interned("_current_level");
     requires_grad_ = interned("requires_grad");
     is_cpu_ = interned("is_cpu");
@@ -205,6 +205,46 @@ class Torch {
     if (failed || (array.view.data == nullptr && has_elements(array.view))) raise_no_memory(object, name);
     return array;
   }
+
+  /// Who might need to know of a call beside the caller: PyTorch's own names, which no version promises.
+  struct Modes {
+    PyObject* tracing_state;
+    PyObject* transforms_active;
+    PyObject* dispatch_modes;
+    PyObject* function_modes;
+    PyObject* forward_ad;
+  };
+
+  /// Null where this version does not have one of the names.
+  const Modes* modes() const {
+    if (!modes_found_) {
+      const nb::object core = part_of(module_, "_C");
+      const nb::object forward_ad = part_of(part_of(module_, "autograd"), "forward_ad");
+      const bool has_level = nb::hasattr(forward_ad, nb::handle(current_level_));
+      modes_ = {part_of(core, "_get_tracing_state").release().ptr(),
+                part_of(core, "_are_functorch_transforms_active").release().ptr(),
+                part_of(core, "_len_torch_dispatch_stack").release().ptr(),
+                part_of(core, "_len_torch_function_stack").release().ptr(),
+                has_level ? nb::object(forward_ad).release().ptr() : Py_None};
+      modes_found_ = true;
+      modes_known_ = modes_.tracing_state != Py_None && modes_.transforms_active != Py_None &&
+                     modes_.dispatch_modes != Py_None && modes_.function_modes != Py_None &&
+                     modes_.forward_ad != Py_None;
+    }
+    return modes_known_ ? &modes_ : nullptr;
+  }
+
+  /// Whether modes, transforms or a trace are, or may be, in the way: the registered operation is right for all of
+  /// them.
+  bool others_know() const {
+    const Modes* const m = modes();
+    return m == nullptr || !call(m->tracing_state).is_none() || is_true(call(m->transforms_active)) ||
+           is_positive(call(m->dispatch_modes)) || is_positive(call(m->function_modes)) ||
+           !is_negative(nb::handle(m->forward_ad).attr(nb::handle(current_level_)));
+  }
+
+  /// Or None.
+  static nb::object part_of(nb::handle whole, const char* name) { return nb::getattr(whole, name, nb::none()); }
 
   static bool has_elements(const AnyTensorMut& view) {
     return std::find(view.shape.begin(), view.shape.end(), 0) == view.shape.end();
@@ -247,12 +287,10 @@ class Torch {
   PyObject* empty_;
   PyObject* empty_like_;
   PyObject* is_grad_enabled_;
-  PyObject* increment_version_;
-  PyObject* tracing_state_;
-  PyObject* transforms_active_;
-  PyObject* dispatch_modes_;
-  PyObject* function_modes_;
-  PyObject* forward_ad_;
+  mutable PyObject* increment_version_ = nullptr;  ///< looked up when it is needed, as are the modes
+  mutable Modes modes_{};
+  mutable bool modes_found_ = false;
+  mutable bool modes_known_ = false;
   PyObject* current_level_;
   PyObject* requires_grad_;
   PyObject* is_cpu_;

@@ -18,7 +18,8 @@ from planck import _core
 from planck.torch._register import operations, public_name
 
 _is_compiling = torch.compiler.is_compiling
-_transforms_active = torch._C._are_functorch_transforms_active
+# A name that no version of torch promises: without it, all that is dispatched goes the way that transforms need.
+_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _way = _core.torch_way
 _RUN, _RECORD = 1, 2  # _way's numbers; 0 is for calls that others need to know of
 
@@ -119,7 +120,7 @@ class Operation:
                 raise TypeError(f"{public_name(self.name)} takes tensors, not {type(tensor).__name__}")
             if tensor is not None:
                 _core.refuse_kind(tensor, f"{public_name(self.name)}: an argument")
-        if forward_ad._current_level >= 0:
+        if getattr(forward_ad, "_current_level", 0) >= 0:
             _refuse_tangents(self.name, tensors)
         tensors = _numbers_moved(tensors)
         if self.transformed is not None and _transforms_active():

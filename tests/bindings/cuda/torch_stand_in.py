@@ -1,13 +1,14 @@
 """Stands in for PyTorch where there is no GPU: tensors in the CPU's memory that say through DLPack that they lie on a CUDA
-device. Only what the Python package asks of PyTorch is here."""
+device, or that they do not. Only what the Python package asks of PyTorch is here, and names can be left out."""
 
 import ctypes
+import functools
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 
-CUDA = 2
+CPU, CUDA = 1, 2
 NAMES = ["float16", "float32", "float64", "int8", "uint8", "int32", "int64"]
 
 
@@ -30,6 +31,8 @@ def _tell(capsule, device):
 
 
 class Tensor:
+    """On a CUDA device, or with None on the CPU."""
+
     requires_grad = False
     layout = "torch.strided"
 
@@ -38,12 +41,16 @@ class Tensor:
         self.version = 0
 
     @property
+    def is_cpu(self):
+        return self.index is None
+
+    @property
     def dtype(self):
         return DType(f"torch.{self.array.dtype}")
 
     @property
     def device(self):
-        return f"cuda:{self.index}"
+        return "cpu" if self.is_cpu else f"cuda:{self.index}"
 
     def is_neg(self):
         return False
@@ -54,14 +61,19 @@ class Tensor:
     def to(self, dtype):
         return Tensor(self.array.astype(dtype.numpy), self.index)
 
+    def copy_(self, other):
+        self.array[...] = other.array
+        self.version += 1
+
     def data_ptr(self):
         return self.array.ctypes.data
 
     def __dlpack_device__(self):
-        return CUDA, self.index
+        return (CPU, 0) if self.is_cpu else (CUDA, self.index)
 
     def __dlpack__(self, max_version):
-        return _tell(self.array.__dlpack__(max_version=max_version), self.index)
+        capsule = self.array.__dlpack__(max_version=max_version)
+        return capsule if self.is_cpu else _tell(capsule, self.index)
 
 
 class Cuda:
@@ -86,7 +98,7 @@ def empty(shape, *, dtype, device):
     # All ones: nobody may count on what is in fresh memory.
     array = np.frombuffer(bytearray(b"\xff") * (int(np.prod(shape)) * dtype.numpy.itemsize), dtype.numpy).reshape(shape)
     allocated.append(array.nbytes)
-    return Tensor(array, int(device.removeprefix("cuda:")))
+    return Tensor(array, None if device == "cpu" else int(device.removeprefix("cuda:")))
 
 
 def empty_like(tensor, dtype=None):
@@ -97,7 +109,8 @@ def _increment_version(tensor):
     tensor.version += 1
 
 
-def install():
+def install(missing=None):
+    """With all names, or without one: "_C._get_tracing_state"."""
     module = SimpleNamespace(
         Tensor=Tensor,
         autograd=SimpleNamespace(
@@ -117,4 +130,7 @@ def install():
         is_grad_enabled=lambda: True,
         **{name: DType(f"torch.{name}") for name in NAMES},
     )
+    if missing is not None:
+        *path, name = missing.split(".")
+        delattr(functools.reduce(getattr, path, module), name)
     sys.modules["torch"] = module

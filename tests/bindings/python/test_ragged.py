@@ -158,3 +158,24 @@ def test_offsets_are_no_place_for_results():
     offsets = np.array([0, 1, 3])
     with pytest.raises(ValueError, match=r"^out is made of many elements and must not share memory with offsets$"):
         planck.cumsum(np.ones(3, np.int64), offsets=offsets, out=offsets)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_offsets_are_no_place_for_a_gradient_that_is_a_sum(which):
+    """Sums are made after the recurrence, which would then find other segments, or nobody's memory."""
+    memory = np.zeros(32)
+    offsets = memory[:3].view(np.int64)
+    offsets[:] = [0, 2, 4]
+    before = offsets.copy()
+    a, b, initial = np.float64(0.5), np.ones(4), np.array(1.0)
+    h = planck.linear_recurrence(a, b, initial=initial, offsets=offsets)
+    out = [memory[10:11].reshape(()), memory[12:13].reshape(()), memory[14:15].reshape(())]
+    expected = planck.linear_recurrence_backward(b, a, h, b=1.0, initial=initial, offsets=before)
+    got = planck.linear_recurrence_backward(b, a, h, b=1.0, initial=initial, offsets=offsets, out=tuple(out))
+    np.testing.assert_array_equal(np.stack(got), np.stack(expected))
+    out[which] = memory[1:2].reshape(())
+    with pytest.raises(
+        ValueError, match=rf"^out\[{which}\] must not share memory with offsets, since a gradient is a sum$"
+    ):
+        planck.linear_recurrence_backward(b, a, h, b=1.0, initial=initial, offsets=offsets, out=tuple(out))
+    np.testing.assert_array_equal(offsets, before)

@@ -110,6 +110,30 @@ def test_an_import_does_not_start_the_compiler():
     assert before == after, result.stderr
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["_C._are_functorch_transforms_active", "_C._len_torch_dispatch_stack", "autograd.forward_ad._current_level"],
+)
+def test_a_torch_without_a_name_that_no_version_promises(name):
+    """It is missing while planck looks for it, and there again for torch itself. Calls take the registered operations."""
+    *path, last = name.split(".")
+    owner = ".".join(["torch", *path])
+    result = run(f"""
+import torch
+kept = {owner}.{last}
+del {owner}.{last}
+import planck.torch
+from planck import _core
+assert _core.torch_way((torch.ones(3),)) == 0
+{owner}.{last} = kept
+x = torch.arange(4.0, requires_grad=True)
+planck.torch.cumsum(x, 0).sum().backward()
+y = torch.func.vmap(lambda v: planck.torch.fake_quantize(v, 0.5))(torch.ones(2, 3))
+print(x.grad.tolist(), planck.torch.cumsum(x.detach(), 0).tolist(), torch.func.grad(lambda v: planck.torch.cumsum(v, 0)[2])(x.detach()).tolist())
+""")
+    assert result.stdout.strip() == "[4.0, 3.0, 2.0, 1.0] [0.0, 1.0, 3.0, 6.0] [1.0, 1.0, 1.0, 0.0]", result.stderr
+
+
 def test_results_are_named():
     x = torch.tensor([3.0, 1.0])
     values, indices = planck.torch.cummin(x, 0)

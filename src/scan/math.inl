@@ -46,9 +46,17 @@ struct ExtremumScan {
     return s;
   }
   static PLANCK_MATH State combine(const State& a, const State& b) {
-    const auto wins = right_wins(a.part[0], b.part[0]);
     State s;
-    for (int k = 0; k < kParts; ++k) s.part[k] = select(wins, b.part[k], a.part[k]);
+    if constexpr (std::is_integral_v<LaneType<V>>) {
+      // By < alone, which registers have for integers: of the last rule, who stays.
+      const auto less = largest == last ? b.part[0] < a.part[0] : a.part[0] < b.part[0];
+      const State& then = last ? a : b;
+      const State& otherwise = last ? b : a;
+      for (int k = 0; k < kParts; ++k) s.part[k] = select(less, then.part[k], otherwise.part[k]);
+    } else {
+      const auto wins = right_wins(a.part[0], b.part[0]);
+      for (int k = 0; k < kParts; ++k) s.part[k] = select(wins, b.part[k], a.part[k]);
+    }
     return s;
   }
   static PLANCK_MATH V project(const State& s) { return s.part[0]; }

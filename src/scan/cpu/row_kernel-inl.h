@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <tuple>
 
 #include "numerics/canonical_order.hpp"
@@ -51,19 +52,21 @@ class RowScan {
     if constexpr (Traits::kLags) run.lag = lag;
     if (run.total == nullptr) return;
     const OneState total = fold.open(run.n == kRowSegment ? kCarryLevel : kRowTileLevel);
-    for (int k = 0; k < Scan::kParts; ++k) run.total[k] = total.part[k];
+    for (int k = 0; k < Scan::kParts; ++k) run.total[k] = std::bit_cast<double>(total.part[k]);
   }
 
  private:
-  using V = Vec<double>;
+  using V = LanesOf<Scan>;
+  using Value = LaneType<V>;
   using State = typename Scan::State;
   using OneState = typename One::State;
   using Traits = ScanTraits<Scan, V>;
   using Lanes = RowLanes<Scan, In, Out>;
+  using Registers = typename Lanes::Registers;
   using Block = RowBlock<Lanes>;
   using Prefixes = BlockPrefixes<One>;
-  static constexpr int kBlock = RowRegisters::kBlock;
-  static constexpr int kLanes = RowRegisters::kLanes;
+  static constexpr int kBlock = Registers::kBlock;
+  static constexpr int kLanes = Registers::kLanes;
   static constexpr int kInputs = std::tuple_size_v<In>;
   static constexpr int kOutputs = std::tuple_size_v<Out>;
   static constexpr int kSteps = Lanes::kSteps;
@@ -77,24 +80,24 @@ class RowScan {
     State total;
     V in[Traits::kGradient ? kBlock : 1][kBlock][kInputs];
     V lag;
-    State prefix;         ///< the prefix before each lane,
-    Mask<double> begins;  ///< where there is one
+    State prefix;        ///< the prefix before each lane,
+    Mask<Value> begins;  ///< where there is one
     bool any_begins;
   };
 
-  static PLANCK_MATH State select_state(Mask<double> mask, const State& yes, const State& no) {
+  static PLANCK_MATH State select_state(Mask<Value> mask, const State& yes, const State& no) {
     State s;
     for (int k = 0; k < Scan::kParts; ++k) s.part[k] = select(mask, yes.part[k], no.part[k]);
     return s;
   }
   /// A value for each lane.
-  template <class Value>
-  static PLANCK_MATH V each_lane(const Lanes& lanes, const Value& value) {
-    alignas(64) double values[kLanes];
+  template <class Of>
+  static PLANCK_MATH V each_lane(const Lanes& lanes, const Of& value) {
+    alignas(64) Value values[kLanes];
     for (int lane = 0; lane < kLanes; ++lane) values[lane] = lane < lanes.count() ? value(lane) : 0;
-    return V(hn::Load(Tag<double>(), values));
+    return V(hn::Load(Tag<Value>(), values));
   }
-  static PLANCK_MATH Mask<double> nonzero(V flags) { return V(0) < flags; }
+  static PLANCK_MATH Mask<Value> nonzero(V flags) { return V(0) < flags; }
 
   // ---- several blocks ----
 
@@ -120,9 +123,9 @@ class RowScan {
   /// Takes in the batch: the states of its blocks, each for itself.
   static PLANCK_MATH void scan_blocks(const RowRun& run, Lanes& lanes, Tile& tile) {
     V position(0);
-    const V step(static_cast<double>(run.position_step));
+    const V step(static_cast<Value>(run.position_step));
     if constexpr (Scan::kPositions && !Traits::kGradient) {
-      position = each_lane(lanes, [&](int lane) { return static_cast<double>(lanes.position(lane)); });
+      position = each_lane(lanes, [&](int lane) { return static_cast<Value>(lanes.position(lane)); });
     }
     V lag = tile.lag;
     const auto from = lanes.inputs();
@@ -130,7 +133,7 @@ class RowScan {
     const bool writes = run.writes;
     const int steps = lanes.steps();
     State total;
-    if constexpr (kNeutral) total.part[0] = V(Scan::kNeutral);
+    if constexpr (kNeutral) total.part[0] = V(static_cast<Value>(Scan::kNeutral));
     for (int first = 0; first < steps; first += kSteps) {
       V x[kInputs][kSteps];
       from.load(first, x);
@@ -184,13 +187,13 @@ class RowScan {
   }
   static HWY_NOINLINE void set_edges(const Lanes& lanes, Edges& edges) {
     edges.value = each_lane(lanes, [&](int lane) {
-      double value[1] = {0};
+      Value value[1] = {0};
       if (lanes.has_edge(lane, ScanEdge::First)) {
-        OneLane<double>::load<std::tuple_element_t<kInputs - 1, In>>(lanes.edge_input(lane), value);
+        OneLane<Value>::template load<std::tuple_element_t<kInputs - 1, In>>(lanes.edge_input(lane), value);
       }
       return value[0];
     });
-    edges.there = each_lane(lanes, [&](int lane) { return lanes.has_edge(lane, ScanEdge::First) ? 1.0 : 0.0; });
+    edges.there = each_lane(lanes, [&](int lane) { return Value(lanes.has_edge(lane, ScanEdge::First) ? 1 : 0); });
   }
   static PLANCK_MATH State with_edges(const Edges& edges, const V* in, const State& fresh) {
     static_assert(kInputs == kEdgeInput + 1);
@@ -206,10 +209,10 @@ class RowScan {
   }
   template <bool inside>
   static PLANCK_MATH void find_prefixes(const Lanes& lanes, Prefixes& prefixes, Tile& tile) {
-    alignas(64) double totals[Scan::kParts][kLanes];
-    for (int k = 0; k < Scan::kParts; ++k) hn::Store(tile.total.part[k].raw, Tag<double>(), totals[k]);
-    double before[Scan::kParts][kLanes];
-    double begins[kLanes] = {};
+    alignas(64) Value totals[Scan::kParts][kLanes];
+    for (int k = 0; k < Scan::kParts; ++k) hn::Store(tile.total.part[k].raw, Tag<Value>(), totals[k]);
+    Value before[Scan::kParts][kLanes];
+    Value begins[kLanes] = {};
     tile.any_begins = false;
     Prefixes now = prefixes;
 #pragma GCC unroll 8
@@ -228,8 +231,8 @@ class RowScan {
       if (inside || (there && lanes[lane].n == Lanes::kLane)) now.push(total);
     }
     prefixes = now;
-    for (int k = 0; k < Scan::kParts; ++k) tile.prefix.part[k] = RowRegisters::of_lanes(before[k]);
-    if constexpr (!kNeutral) tile.begins = nonzero(RowRegisters::of_lanes(begins));
+    for (int k = 0; k < Scan::kParts; ++k) tile.prefix.part[k] = Registers::of_lanes(before[k]);
+    if constexpr (!kNeutral) tile.begins = nonzero(Registers::of_lanes(begins));
   }
 
   static PLANCK_MATH void write_blocks(const RowRun& run, Lanes& lanes, const Tile& tile) {
@@ -240,9 +243,9 @@ class RowScan {
   template <bool begins>
   static PLANCK_MATH void write_blocks(const RowRun& run, Lanes& lanes, const Tile& tile) {
     V position(0);
-    const V step(static_cast<double>(run.position_step));
+    const V step(static_cast<Value>(run.position_step));
     if constexpr (Scan::kPositions && Traits::kGradient) {
-      position = each_lane(lanes, [&](int lane) { return static_cast<double>(lanes.position(lane)); });
+      position = each_lane(lanes, [&](int lane) { return static_cast<Value>(lanes.position(lane)); });
     }
     const auto to = lanes.outputs();
     const int steps = lanes.steps();
@@ -309,19 +312,19 @@ class RowScan {
     const bool writes = run.writes;
     OneState own{};
     for (int s = first; s < first + n; ++s) {
-      double in[kInputs];
+      Value in[kInputs];
       elements.load(s, in);
       const OneState left = own;
       own = lift_one(run, lanes, s, in, lag);
       if (s > first) own = One::combine(left, own);
       if (!writes) continue;
-      double out[kMaxScanOutputs];
+      Value out[kMaxScanOutputs];
       if constexpr (Traits::kExclusive) {
         out[0] = One::project(s == first ? prefix : One::combine(prefix, left));
       } else {
         const OneState inclusive = any ? One::combine(prefix, own) : own;
         if constexpr (Traits::kGradient) {
-          One::gradients(in, true, static_cast<double>(lanes.position(0) + s * run.position_step), inclusive, out);
+          One::gradients(in, true, static_cast<Value>(lanes.position(0) + s * run.position_step), inclusive, out);
         } else {
           out[0] = One::project(inclusive);
           if constexpr (kOutputs == 2) out[1] = One::position(inclusive);
@@ -331,20 +334,20 @@ class RowScan {
     }
     return own;
   }
-  static PLANCK_MATH OneState lift_one(const RowRun& run, const Lanes& lanes, int s, const double* in,
+  static PLANCK_MATH OneState lift_one(const RowRun& run, const Lanes& lanes, int s, const Value* in,
                                        [[maybe_unused]] double& lag) {
     if constexpr (Traits::kLags) {
       return One::lift(in, &lag);
     } else {
       if constexpr (Traits::kBegins) {
         if (s == 0 && run.edge_input != nullptr && lanes.has_edge(0, ScanEdge::First)) {
-          double edge[1];
-          OneLane<double>::load<std::tuple_element_t<kEdgeInput, In>>(lanes.edge_input(0), edge);
-          const double with_edge[kInputs] = {in[0], in[1], edge[0]};
+          Value edge[1];
+          OneLane<Value>::template load<std::tuple_element_t<kEdgeInput, In>>(lanes.edge_input(0), edge);
+          const Value with_edge[kInputs] = {in[0], in[1], edge[0]};
           return One::begin(with_edge);
         }
       }
-      return One::lift(in, static_cast<double>(lanes.position(0) + s * run.position_step));
+      return One::lift(in, static_cast<Value>(lanes.position(0) + s * run.position_step));
     }
   }
 };

@@ -50,6 +50,7 @@ class RowLanes : public RowOperands<Scan, In, Out> {
   using Operands::kSteps;
   using typename Operands::Inputs;
   using typename Operands::Outputs;
+  using typename Operands::Value;
   template <int k>
   using InOf = typename Operands::template InOf<k>;
   template <int k>
@@ -70,10 +71,10 @@ class RowLanes : public RowOperands<Scan, In, Out> {
     }
     input_.flip = output_.flip = run.variant.flip;
     if constexpr (kFed) {
-      if (run.in_lanes) fed_lanes_ = reinterpret_cast<const double*>(run.input[kInputs - 1]) + 1;
+      if (run.in_lanes) fed_lanes_ = reinterpret_cast<const Value*>(run.input[kInputs - 1]) + 1;
     }
     if constexpr (kFeeds) {
-      if (run.in_lanes) fed_lanes_ = reinterpret_cast<const double*>(run.output[0]);
+      if (run.in_lanes) fed_lanes_ = reinterpret_cast<const Value*>(run.output[0]);
     }
   }
 
@@ -153,7 +154,7 @@ class RowLanes : public RowOperands<Scan, In, Out> {
     Outputs to = output_;
     for (int k = 0; k < kOutputs; ++k) to.there[k] = output_row_[k] != nullptr && (k != kEdgeOutput || edge_ends_);
     if (streamed_) stage<0>(to);
-    to.fed = const_cast<double*>(fed_lanes_);
+    to.fed = const_cast<Value*>(fed_lanes_);
     return to;
   }
 
@@ -372,7 +373,7 @@ class RowLanes : public RowOperands<Scan, In, Out> {
   std::int64_t row_ = 0;
   std::int64_t element_ = 0;
   const std::byte* ahead_;
-  const double* fed_lanes_;  ///< a feed's values as registers have them: this batch's, or the end of what they are
+  const Value* fed_lanes_;  ///< a feed's values as registers have them: this batch's, or the end of what they are
 
   int count_;
   int steps_;

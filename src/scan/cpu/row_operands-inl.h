@@ -25,9 +25,11 @@ namespace planck::cpu::HWY_NAMESPACE {
 template <class Scan, class In, class Out>
 class RowOperands {
  public:
-  using V = Vec<double>;
-  static constexpr int kLanes = RowRegisters::kLanes;
-  static constexpr int kLane = RowRegisters::kLaneElements;
+  using V = LanesOf<Scan>;
+  using Value = LaneType<V>;
+  using Registers = RowRegistersOf<Value>;
+  static constexpr int kLanes = Registers::kLanes;
+  static constexpr int kLane = Registers::kLaneElements;
   static constexpr int kInputs = std::tuple_size_v<In>;
   static constexpr int kOutputs = std::tuple_size_v<Out>;
   static constexpr bool kEdgeEnds = kOutputs > kEdgeOutput;
@@ -36,7 +38,7 @@ class RowOperands {
   static constexpr bool kFed = kInputs == 3 && std::is_same_v<std::tuple_element_t<kInputs - 1, In>, double>;
   static constexpr bool kAhead = kFeeds || kFed;  ///< is told what to ask for
   /// Steps of a group: as many as its widest way of loading takes.
-  static constexpr int kSteps = RowRegisters::kSteps<std::tuple_element_t<0, In>>;
+  static constexpr int kSteps = Registers::template kSteps<std::tuple_element_t<0, In>>;
 
   using Traits = ScanTraits<Scan, V>;
   template <int k>
@@ -52,7 +54,7 @@ class RowOperands {
     const std::byte* lane[kInputs][kLanes];
     bool back[kInputs];
     bool there[kInputs];
-    const double* fed;
+    const Value* fed;
     std::uint64_t flip;
 
     /// x[k][s] = element first + s of every lane's block of input k.
@@ -84,9 +86,9 @@ class RowOperands {
           for (int s = 0; s < kSteps; ++s) x[k][s] = V(0);
         } else {
           if (kFed && k == kInputs - 1 && fed != nullptr) {
-            RowRegisters::load_lanes_back<kSteps>(fed - kLanes * kLane, first, x[k]);
+            Registers::template load_lanes_back<kSteps>(fed - kLanes * kLane, first, x[k]);
           } else {
-            RowRegisters::load<InOf<k>, kSteps>(lane[k], first, back[k], x[k]);
+            Registers::template load<InOf<k>, kSteps>(lane[k], first, back[k], x[k]);
           }
         }
         if constexpr (Traits::kExtremum && k == 0) {
@@ -100,7 +102,7 @@ class RowOperands {
     std::byte* lane[kOutputs][kLanes];
     bool back[kOutputs];
     bool there[kOutputs];
-    double* fed;
+    Value* fed;
     std::uint64_t flip;
 
     PLANCK_MATH void store(int first, V (*y)[kSteps]) const { store_from<0>(first, y); }
@@ -112,9 +114,9 @@ class RowOperands {
         // Without a branch: results then need not wait for it in memory.
         if constexpr (Traits::kWritesExtremum && k == 0) flip_all(y[0], flip);
         if (kFeeds && fed != nullptr) {
-          RowRegisters::store_lanes<kSteps>(y[k], first, fed);
+          Registers::template store_lanes<kSteps>(y[k], first, fed);
         } else if (kOutputs == 1 || there[k]) {
-          RowRegisters::store<OutOf<k>, kSteps>(y[k], lane[k], first, back[k]);
+          Registers::template store<OutOf<k>, kSteps>(y[k], lane[k], first, back[k]);
         }
         store_from<k + 1>(first, y);
       }
@@ -136,7 +138,7 @@ class RowOperands {
     }
   }
   static PLANCK_MATH void flip_all(V* x, std::uint64_t mask) {
-    for (int s = 0; s < kSteps; ++s) x[s] = ManyLanes::flip(x[s], mask);
+    for (int s = 0; s < kSteps; ++s) x[s] = Registers::Many::flip(x[s], mask);
   }
 };
 

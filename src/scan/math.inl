@@ -1,6 +1,6 @@
 // The scans, once: included inside the namespace of each lane kind (scalar, every Highway target, CUDA). A scan is a
 // state, how an element becomes one (lift), how two neighbouring ones combine (left before right), and the value that a
-// state stands for (project). V is that lane kind with f64 lanes, or a 64-bit integer.
+// state stands for (project). V is that lane kind with f64 lanes, or with 64-bit integers.
 
 template <class V, int count>
 struct ScanState {

@@ -208,7 +208,7 @@ struct ManyLanes {
   }
 };
 
-/// The same in 64-bit integers: U for sums and products, which wrap, S for extrema. Elements are integers.
+/// The same in 64-bit integers: without a sign for sums and products, which wrap, with one for extrema.
 template <class Integer>
 struct ManyIntegers {
   using Value = Integer;

@@ -144,10 +144,10 @@ void add_segments(const cpu::KernelRow& row) {
 }
 
 void add_scans(const cpu::KernelRow& row) {
-  if (!is_float(row.element)) return;  // the same schedules in 64-bit integers
   add("16M_axis_1", row, {4096, 4096}, Broadcast::None, Placement::Apart);
   add("16M_axis_0", row, {4096, 4096}, Broadcast::FirstChannel, Placement::Apart);
   add("16M_short_rows", row, {131072, 128}, Broadcast::None, Placement::Apart);
+  if (!is_float(row.element)) return;  // the same schedules in 64-bit integers
   add("16M_middle_axis", row, {32, 1024, 512}, Broadcast::Middle, Placement::Apart);
   add("16M_one_row", row, {1, 1 << 24}, Broadcast::None, Placement::Apart);
   static const std::vector<std::int64_t> kSegments = mixed_segments();

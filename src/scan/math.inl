@@ -1,6 +1,6 @@
 // The scans, once: included inside the namespace of each lane kind (scalar, every Highway target, CUDA). A scan is a
 // state, how an element becomes one (lift), how two neighbouring ones combine (left before right), and the value that a
-// state stands for (project). V is that lane kind with f64 lanes, or a 64-bit integer.
+// state stands for (project). V is that lane kind with f64 lanes, or with 64-bit integers.
 
 template <class V, int count>
 struct ScanState {
@@ -46,9 +46,17 @@ struct ExtremumScan {
     return s;
   }
   static PLANCK_MATH State combine(const State& a, const State& b) {
-    const auto wins = right_wins(a.part[0], b.part[0]);
     State s;
-    for (int k = 0; k < kParts; ++k) s.part[k] = select(wins, b.part[k], a.part[k]);
+    if constexpr (std::is_integral_v<LaneType<V>>) {
+      // By < alone, which registers have for integers: of the last rule, who stays.
+      const auto less = largest == last ? b.part[0] < a.part[0] : a.part[0] < b.part[0];
+      const State& then = last ? a : b;
+      const State& otherwise = last ? b : a;
+      for (int k = 0; k < kParts; ++k) s.part[k] = select(less, then.part[k], otherwise.part[k]);
+    } else {
+      const auto wins = right_wins(a.part[0], b.part[0]);
+      for (int k = 0; k < kParts; ++k) s.part[k] = select(wins, b.part[k], a.part[k]);
+    }
     return s;
   }
   static PLANCK_MATH V project(const State& s) { return s.part[0]; }
@@ -236,17 +244,19 @@ struct LinearRecurrenceScan {
   static PLANCK_MATH V project(const State& s) { return s.part[1]; }
 };
 
-// ---- what backward passes first find from the axis' start on ----
+// ---- what backward passes first find from the axis' start on: feeds ----
 
 /// The product of everything before an element: the value of a state before it takes the element in.
 template <class V>
 struct ProductBeforeScan : CumprodScan<V> {
+  static constexpr bool kFeeds = true;
   static PLANCK_MATH V identity() { return V(1); }
 };
 
 /// The value in f64, for a gradient: 16 bits hold it too badly to be taken from.
 template <class V>
 struct WideLogScan : LogCumsumExpScan<V, float> {
+  static constexpr bool kFeeds = true;
   using Base = LogCumsumExpScan<V, float>;
   static PLANCK_MATH V project(const typename Base::State& s) { return Base::special(s, Base::far(Base::log_of(s))); }
 };
@@ -254,6 +264,7 @@ struct WideLogScan : LogCumsumExpScan<V, float> {
 /// Where the winner stands.
 template <class V, bool largest, bool last>
 struct WinnerScan : ExtremumScan<V, largest, last, true> {
+  static constexpr bool kFeeds = true;
   static constexpr bool kProjectsExtremum = false;
   static constexpr bool kRecords = true;
   using State = typename ExtremumScan<V, largest, last, true>::State;
@@ -264,7 +275,7 @@ struct WinnerScan : ExtremumScan<V, largest, last, true> {
 //
 // lift also gets a value that the step before left, and leaves one for the next: its input kLagInput. gradients gets
 // the inputs, whether all of them are there, the element's position and the state of everything from the axis' end to
-// here; bits of kGradientInputs say which inputs it reads.
+// here; bits of kGradientInputs say which inputs it reads. The last input of those with kFed is what a feed found.
 
 /// Inputs dy and, last, the winner's position. dx[j] is the sum of dy over the positions that j wins, which are
 /// neighbours and begin at j: a flag starts a new sum.
@@ -274,6 +285,7 @@ struct ExtremumGradient {
   static constexpr bool kPositions = true;
   static constexpr double kLagStart = -1;
   static constexpr int kLagInput = inputs - 1;
+  static constexpr bool kFed = inputs == 3;
   static constexpr unsigned kGradientInputs = 1U << (inputs - 1);
   static constexpr bool kRecords = inputs == 3;
   using State = ScanState<V, kParts>;
@@ -300,6 +312,7 @@ struct ExtremumGradient {
 /// belongs to the x that are +Inf. `fed`: y has f64's bits.
 template <class V, class C, bool fed>
 struct LogCumsumExpGradient {
+  static constexpr bool kFed = fed;
   static constexpr int kParts = 2;
   static constexpr bool kPositions = false;
   static constexpr unsigned kGradientInputs = 0b110;
@@ -378,6 +391,7 @@ struct LinearRecurrenceGradient : LinearRecurrenceScan<V> {
 /// Inputs dy, x and L, the product of the prefix before: dx[j] = L[j] * R[j] with R[j] = dy[j] + x[j+1] * R[j+1].
 template <class V>
 struct CumprodGradient : LinearRecurrenceGradient<V> {
+  static constexpr bool kFed = true;
   static constexpr unsigned kGradientInputs = 0b100;
   static PLANCK_MATH void gradients(const V* in, bool, V, const ScanState<V, 2>& s, V* out) {
     out[0] = in[2] * s.part[1];

@@ -184,7 +184,7 @@ class ColumnBlock {
     }
   }
   /// What a lane of a state is stored as.
-  using Stored = std::conditional_t<std::is_integral_v<V>, V, double>;
+  using Stored = typename Lanes::Value;
 };
 
 }  // namespace planck::cpu::HWY_NAMESPACE

@@ -64,6 +64,25 @@ struct Placed<Index, std::tuple<T...>> {
 template <class Tuple>
 constexpr bool kHasPosition = !std::is_same_v<Tuple, typename Placed<std::int64_t, Tuple>::Type>;
 
+#if PLANCK_SCAN_VECTORS
+/// A scan along rows, where states go no further than the row: of products of s32 the low words alone count, which is
+/// one multiplication instead of three.
+template <class Scan, class Out>
+struct AlongRows {
+  using Type = Scan;
+};
+struct LowProductScan : CumprodScan<Vec<std::uint64_t>> {
+  static PLANCK_MATH State combine(const State& a, const State& b) {
+    const Tag<std::uint32_t> words;
+    return {{Vec<std::uint64_t>(hn::MulEven(hn::BitCast(words, a.part[0].raw), hn::BitCast(words, b.part[0].raw)))}};
+  }
+};
+template <>
+struct AlongRows<CumprodScan<Vec<std::uint64_t>>, std::tuple<std::int32_t>> {
+  using Type = LowProductScan;
+};
+#endif
+
 /// A kernel: `ScanOf` has the scan in this target's lanes (Many) and in scalar ones (One), with states in V.
 template <class ScanOf, class V, class In, class Out>
 struct ScanKernelOf {
@@ -85,9 +104,9 @@ struct ScanKernelOf {
   }
   using One = decltype(block<OneLane<V>, Scan>());
 #if PLANCK_SCAN_VECTORS
-  using ManyScan = typename ScanOf::template Many<Vec<double>>;
-  using Many = decltype(block<ManyLanes, ManyScan>());
-  static PLANCK_MATH std::int64_t many() { return ManyLanes::lanes(); }
+  using ManyScan = typename ScanOf::template Many<Vec<V>>;
+  using Many = decltype(block<ManyLanesOf<V>, ManyScan>());
+  static PLANCK_MATH std::int64_t many() { return ManyLanesOf<V>::lanes(); }
 #endif
 
   static void step(const ColumnSteps& s) {
@@ -114,9 +133,7 @@ struct ScanKernelOf {
                       std::int64_t part_stride) {
     std::int64_t i = 0;
 #if PLANCK_SCAN_VECTORS
-    if constexpr (std::is_same_v<V, double>) {
-      for (; i + many() <= n; i += many()) Many::combine(into, left, right, i, part_stride);
-    }
+    for (; i + many() <= n; i += many()) Many::combine(into, left, right, i, part_stride);
 #endif
     for (; i < n; ++i) One::combine(into, left, right, i, part_stride);
   }
@@ -124,10 +141,10 @@ struct ScanKernelOf {
   /// Positions have one width along a row.
   static constexpr auto row() -> void (*)(RowRun&) {
 #if PLANCK_SCAN_VECTORS
-    if constexpr (std::is_same_v<V, double> && kExponential) {
+    if constexpr (kExponential) {
       return &RowExponentials<ManyScan, Scan, In, Out>::run;
-    } else if constexpr (std::is_same_v<V, double> && !kHasPosition<In> && !kHasPosition<Out>) {
-      return &RowScan<ManyScan, Scan, In, Out>::run;
+    } else if constexpr (!kHasPosition<In> && !kHasPosition<Out>) {
+      return &RowScan<typename AlongRows<ManyScan, Out>::Type, Scan, In, Out>::run;
     }
 #endif
     return nullptr;
@@ -166,11 +183,9 @@ struct ScanKernelOf {
   static void step_columns(const ColumnSteps& s, [[maybe_unused]] bool ahead) {
     std::int64_t i = 0;
 #if PLANCK_SCAN_VECTORS
-    if constexpr (std::is_same_v<V, double>) {
-      for (; i + many() <= s.n; i += many()) {
-        Many::run(s, i);
-        if (ahead) fetch_next<0>(s, i);
-      }
+    for (; i + many() <= s.n; i += many()) {
+      Many::run(s, i);
+      if (ahead) fetch_next<0>(s, i);
     }
 #endif
     for (; i < s.n; ++i) One::run(s, i);

@@ -91,7 +91,7 @@ struct RowRun {
   std::int64_t edge_row;
   std::int64_t position;  ///< the first element's place along the axis
   std::int64_t position_step;
-  const double* prefix;    ///< the state of everything before, part by part; null if there is nothing
+  const double* prefix;    ///< the state of everything before, part by part, integers by their bits; null if none
   double* total;           ///< where the state of kRowSegment or kRowTile elements is left, if it is wanted
   double lag;              ///< what the step before a row left; the last step's is put there, after whole blocks of 64
   bool writes;             ///< or states alone are wanted

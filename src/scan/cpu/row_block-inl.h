@@ -26,17 +26,19 @@ namespace planck::cpu::HWY_NAMESPACE {
 template <class Lanes>
 class RowBlock {
  public:
+  using Value = typename Lanes::Value;
   PLANCK_MATH explicit RowBlock(Lanes& lanes) : lanes_(lanes) { widen<0>(); }
-  PLANCK_MATH void load(int s, double* x) const { load_from<0>(s, x); }
-  PLANCK_MATH void store(int s, const double* y) { store_from<0>(s, y); }
+  PLANCK_MATH void load(int s, Value* x) const { load_from<0>(s, x); }
+  PLANCK_MATH void store(int s, const Value* y) { store_from<0>(s, y); }
   PLANCK_MATH void finish() { narrow<0>(); }
   /// All of an input and of an output, in scan order.
-  PLANCK_MATH const double* input(int k) const { return x_[k]; }
-  PLANCK_MATH double* output(int k) { return y_[k]; }
+  PLANCK_MATH const Value* input(int k) const { return x_[k]; }
+  PLANCK_MATH Value* output(int k) { return y_[k]; }
 
  private:
-  using V = Vec<double>;
-  using Lane = OneLane<double>;
+  using V = Vec<Value>;
+  using Lane = OneLane<Value>;
+  using Many = typename Lanes::Registers::Many;
   using Traits = typename Lanes::Traits;
   static constexpr int kLane = Lanes::kLane;
   static constexpr int kInputs = Lanes::kInputs;
@@ -55,8 +57,8 @@ class RowBlock {
   }
 
   static PLANCK_MATH void reverse(V* x) {
-    for (int r = 0; r < ManyLanes::kRegisters; ++r) x[r] = V(hn::Reverse(Tag<double>(), x[r].raw));
-    for (int r = 0; r < ManyLanes::kRegisters / 2; ++r) std::swap(x[r], x[ManyLanes::kRegisters - 1 - r]);
+    for (int r = 0; r < Many::kRegisters; ++r) x[r] = V(hn::Reverse(Tag<Value>(), x[r].raw));
+    for (int r = 0; r < Many::kRegisters / 2; ++r) std::swap(x[r], x[Many::kRegisters - 1 - r]);
   }
   /// In scan order.
   template <int k>
@@ -69,11 +71,11 @@ class RowBlock {
           constexpr std::int64_t kSize = kBytes<InOf<k>>;
           const std::byte* const first = lanes_.input_.lane[k][0];
           const bool back = lanes_.run_.input_back[k];
-          for (std::int64_t i = 0; i < kLane; i += ManyLanes::lanes()) {
-            V x[ManyLanes::kRegisters];
-            ManyLanes::load<InOf<k>>(first + (back ? 1 - i - ManyLanes::lanes() : i) * kSize, x);
+          for (std::int64_t i = 0; i < kLane; i += Many::lanes()) {
+            V x[Many::kRegisters];
+            Many::template load<InOf<k>>(first + (back ? 1 - i - Many::lanes() : i) * kSize, x);
             if (back) reverse(x);
-            ManyLanes::store<double>(x, reinterpret_cast<std::byte*>(x_[k] + i));
+            Many::template store<Value>(x, reinterpret_cast<std::byte*>(x_[k] + i));
           }
         }
       }
@@ -81,13 +83,13 @@ class RowBlock {
     }
   }
   template <int k>
-  PLANCK_MATH void load_from(int s, double* x) const {
+  PLANCK_MATH void load_from(int s, Value* x) const {
     if constexpr (k < kInputs) {
       x[k] = 0;
       if constexpr (kRead<k>) {
         if (lanes_.template has_input<k>()) x[k] = x_[k][s];
         if (kEdgeEnds && k == kEdgeInput && ends(s) && lanes_.edge_input(0) != nullptr) {
-          Lane::load<InOf<k>>(lanes_.edge_input(0), x + k);
+          Lane::template load<InOf<k>>(lanes_.edge_input(0), x + k);
         }
       }
       if constexpr (Traits::kExtremum && k == 0) x[0] = Lane::flip(x[0], lanes_.input_.flip);
@@ -95,13 +97,13 @@ class RowBlock {
     }
   }
   template <int k>
-  PLANCK_MATH void store_from(int s, const double* y) {
+  PLANCK_MATH void store_from(int s, const Value* y) {
     if constexpr (k < kOutputs) {
-      double value = y[k];
+      Value value = y[k];
       if constexpr (Traits::kWritesExtremum && k == 0) value = Lane::flip(value, lanes_.output_.flip);
       if (kEdgeEnds && k == 0 && ends(s) && lanes_.edge_input(0) == nullptr) value = 0;  // no prefix
       if constexpr (k == kEdgeOutput) {
-        if (ends(s) && lanes_.output_row_[k] != nullptr) Lane::store<OutOf<k>>(&value, lanes_.edge_output(0));
+        if (ends(s) && lanes_.output_row_[k] != nullptr) Lane::template store<OutOf<k>>(&value, lanes_.edge_output(0));
       } else {
         y_[k][s] = value;
       }
@@ -117,11 +119,11 @@ class RowBlock {
         const bool back = lanes_.run_.output_back;
         std::byte* const to = lanes_.output_.lane[k][0];
         std::byte* const first = n == kLane ? to : Lanes::first_in(lanes_.scratch_[kInputs + k][0], back, kSize);
-        for (std::int64_t i = 0; i < kLane; i += ManyLanes::lanes()) {
-          V y[ManyLanes::kRegisters];
-          ManyLanes::load<double>(reinterpret_cast<const std::byte*>(y_[k] + i), y);
+        for (std::int64_t i = 0; i < kLane; i += Many::lanes()) {
+          V y[Many::kRegisters];
+          Many::template load<Value>(reinterpret_cast<const std::byte*>(y_[k] + i), y);
           if (back) reverse(y);
-          ManyLanes::store<OutOf<k>>(y, first + (back ? 1 - i - ManyLanes::lanes() : i) * kSize);
+          Many::template store<OutOf<k>>(y, first + (back ? 1 - i - Many::lanes() : i) * kSize);
         }
         const std::int64_t low = Lanes::lowest(back, n, kSize);
         if (n < kLane) std::memcpy(to + low, first + low, static_cast<std::size_t>(n * kSize));
@@ -131,8 +133,8 @@ class RowBlock {
   }
 
   Lanes& lanes_;
-  alignas(64) double x_[kInputs][kLane];
-  alignas(64) double y_[kOutputs][kLane];
+  alignas(64) Value x_[kInputs][kLane];
+  alignas(64) Value y_[kOutputs][kLane];
 };
 
 #endif  // PLANCK_SCAN_VECTORS

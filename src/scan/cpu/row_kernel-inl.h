@@ -11,11 +11,12 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <tuple>
 
 #include "numerics/canonical_order.hpp"
 #include "scan/cpu/kernel.hpp"
-#include "scan/cpu/row_block-inl.h"
+#include "scan/cpu/row_block_scan-inl.h"
 #include "scan/cpu/row_lanes-inl.h"
 #include "scan/cpu/row_prefixes-inl.h"
 #include "scan/cpu/row_registers-inl.h"
@@ -38,7 +39,7 @@ class RowScan {
     Tile tile;
     while (lanes.next()) {
       if (lanes.count() == 1) {
-        scan_one(run, lanes, prefixes, lag);
+        Alone::run(run, lanes, prefixes, lag);
         continue;
       }
       lanes.enter();
@@ -51,19 +52,21 @@ class RowScan {
     if constexpr (Traits::kLags) run.lag = lag;
     if (run.total == nullptr) return;
     const OneState total = fold.open(run.n == kRowSegment ? kCarryLevel : kRowTileLevel);
-    for (int k = 0; k < Scan::kParts; ++k) run.total[k] = total.part[k];
+    for (int k = 0; k < Scan::kParts; ++k) run.total[k] = std::bit_cast<double>(total.part[k]);
   }
 
  private:
-  using V = Vec<double>;
+  using V = LanesOf<Scan>;
+  using Value = LaneType<V>;
   using State = typename Scan::State;
   using OneState = typename One::State;
   using Traits = ScanTraits<Scan, V>;
   using Lanes = RowLanes<Scan, In, Out>;
-  using Block = RowBlock<Lanes>;
+  using Registers = typename Lanes::Registers;
+  using Alone = RowBlockScan<Scan, One, Lanes>;
   using Prefixes = BlockPrefixes<One>;
-  static constexpr int kBlock = RowRegisters::kBlock;
-  static constexpr int kLanes = RowRegisters::kLanes;
+  static constexpr int kBlock = Registers::kBlock;
+  static constexpr int kLanes = Registers::kLanes;
   static constexpr int kInputs = std::tuple_size_v<In>;
   static constexpr int kOutputs = std::tuple_size_v<Out>;
   static constexpr int kStored = Lanes::kStored;
@@ -75,8 +78,6 @@ class RowScan {
   }();
   /// No branch for what begins a row: a state that changes nothing comes before it.
   static constexpr bool kNeutral = requires { Scan::kNeutral; };
-  /// Sums and products of a block alone are worth registers.
-  static constexpr bool kEights = kNeutral && !Traits::kExclusive;
 
   /// A batch between the two times that it is gone through.
   struct Tile {
@@ -85,26 +86,24 @@ class RowScan {
     State total;
     V in[kKept != 0 ? kBlock : 1][kBlock][kInputs];
     V lag;
-    State prefix;         ///< the prefix before each lane,
-    Mask<double> begins;  ///< where there is one
+    State prefix;        ///< the prefix before each lane,
+    Mask<Value> begins;  ///< where there is one
     bool any_begins;
   };
 
-  static PLANCK_MATH State select_state(Mask<double> mask, const State& yes, const State& no) {
+  static PLANCK_MATH State select_state(Mask<Value> mask, const State& yes, const State& no) {
     State s;
     for (int k = 0; k < Scan::kParts; ++k) s.part[k] = select(mask, yes.part[k], no.part[k]);
     return s;
   }
   /// A value for each lane.
-  template <class Value>
-  static PLANCK_MATH V each_lane(const Lanes& lanes, const Value& value) {
-    alignas(64) double values[kLanes];
+  template <class Of>
+  static PLANCK_MATH V each_lane(const Lanes& lanes, const Of& value) {
+    alignas(64) Value values[kLanes];
     for (int lane = 0; lane < kLanes; ++lane) values[lane] = lane < lanes.count() ? value(lane) : 0;
-    return V(hn::Load(Tag<double>(), values));
+    return V(hn::Load(Tag<Value>(), values));
   }
-  static PLANCK_MATH Mask<double> nonzero(V flags) { return V(0) < flags; }
-
-  // ---- several blocks ----
+  static PLANCK_MATH Mask<Value> nonzero(V flags) { return V(0) < flags; }
 
   /// What the step before each block left: in the lane before, but for the first, to which `before` belongs, and where
   /// a row begins. Leaves there what the last block's last step does.
@@ -115,7 +114,7 @@ class RowScan {
       lags[lane] = run.rows > 1 && lanes[lane].begins() ? run.lag : before;
       before = lanes.template last_input<Scan::kLagInput>(lane);
     }
-    return RowRegisters::of_lanes(lags);
+    return Registers::of_lanes(lags);
   }
 
   /// Takes in the batch: the states of its blocks, each for itself.
@@ -129,9 +128,9 @@ class RowScan {
   template <bool back, bool fed_lanes>
   static PLANCK_MATH void scan_blocks(const RowRun& run, Lanes& lanes, Tile& tile) {
     V position(0);
-    const V step(static_cast<double>(run.position_step));
+    const V step(static_cast<Value>(run.position_step));
     if constexpr (Scan::kPositions && !Traits::kGradient) {
-      position = each_lane(lanes, [&](int lane) { return static_cast<double>(lanes.position(lane)); });
+      position = each_lane(lanes, [&](int lane) { return static_cast<Value>(lanes.position(lane)); });
     }
     V lag = tile.lag;
     const auto from = lanes.inputs();
@@ -141,7 +140,7 @@ class RowScan {
     State* to = tile.own[0];
     State* before = tile.before + 1;
     State total;
-    if constexpr (kNeutral) total.part[0] = tile.before[0].part[0] = V(Scan::kNeutral);
+    if constexpr (kNeutral) total.part[0] = tile.before[0].part[0] = V(static_cast<Value>(Scan::kNeutral));
     for (int first = 0; first < steps; first += kSteps) {
       V x[kInputs][kSteps];
       from.template load<back, fed_lanes, Lanes::kEarly>(first, x);
@@ -192,13 +191,13 @@ class RowScan {
   }
   static HWY_NOINLINE void set_edges(const Lanes& lanes, Edges& edges) {
     edges.value = each_lane(lanes, [&](int lane) {
-      double value[1] = {0};
+      Value value[1] = {0};
       if (lanes.has_edge(lane, ScanEdge::First)) {
-        OneLane<double>::load<std::tuple_element_t<kInputs - 1, In>>(lanes.edge_input(lane), value);
+        OneLane<Value>::template load<std::tuple_element_t<kInputs - 1, In>>(lanes.edge_input(lane), value);
       }
       return value[0];
     });
-    edges.there = each_lane(lanes, [&](int lane) { return lanes.has_edge(lane, ScanEdge::First) ? 1.0 : 0.0; });
+    edges.there = each_lane(lanes, [&](int lane) { return Value(lanes.has_edge(lane, ScanEdge::First) ? 1 : 0); });
   }
   static PLANCK_MATH State with_edges(const Edges& edges, const V* in, const State& fresh) {
     static_assert(kInputs == kEdgeInput + 1);
@@ -214,10 +213,10 @@ class RowScan {
   }
   template <bool inside>
   static PLANCK_MATH void find_prefixes(const Lanes& lanes, Prefixes& prefixes, Tile& tile) {
-    alignas(64) double totals[Scan::kParts][kLanes];
-    for (int k = 0; k < Scan::kParts; ++k) hn::Store(tile.total.part[k].raw, Tag<double>(), totals[k]);
-    double before[Scan::kParts][kLanes];
-    double begins[kLanes] = {};
+    alignas(64) Value totals[Scan::kParts][kLanes];
+    for (int k = 0; k < Scan::kParts; ++k) hn::Store(tile.total.part[k].raw, Tag<Value>(), totals[k]);
+    Value before[Scan::kParts][kLanes];
+    Value begins[kLanes] = {};
     tile.any_begins = false;
     Prefixes now = prefixes;
 #pragma GCC unroll 8
@@ -236,8 +235,8 @@ class RowScan {
       if (inside || (there && lanes[lane].n == Lanes::kLane)) now.push(total);
     }
     prefixes = now;
-    for (int k = 0; k < Scan::kParts; ++k) tile.prefix.part[k] = RowRegisters::of_lanes(before[k]);
-    if constexpr (!kNeutral) tile.begins = nonzero(RowRegisters::of_lanes(begins));
+    for (int k = 0; k < Scan::kParts; ++k) tile.prefix.part[k] = Registers::of_lanes(before[k]);
+    if constexpr (!kNeutral) tile.begins = nonzero(Registers::of_lanes(begins));
   }
 
   template <bool back>
@@ -251,8 +250,10 @@ class RowScan {
   static PLANCK_MATH void write_blocks(const RowRun& run, Lanes& lanes, const Tile& tile) {
     V position(0);
     if constexpr (Scan::kPositions && Traits::kGradient) {
-      position = each_lane(lanes, [&](int lane) { return static_cast<double>(lanes.position(lane)); });
+      position = each_lane(lanes, [&](int lane) { return static_cast<Value>(lanes.position(lane)); });
     }
+    Value edges[kLanes] = {};  // before they are overwritten
+    if (lanes.writes_edges()) read_edges(lanes, edges);
     const auto to = lanes.outputs();
     const int steps = lanes.steps();
     int first = 0;
@@ -268,7 +269,7 @@ class RowScan {
       write_group<back, fed_lanes, false, false>(run, lanes, tile, to, first, position);
     }
     if constexpr (Lanes::kEdgeEnds) {
-      if (lanes.writes_edges()) write_edges(lanes, tile);
+      if (lanes.writes_edges()) write_edges(lanes, tile, edges);
     }
   }
   /// `begins`: before some lanes' blocks there is nothing; `first_group`: and before their first elements.
@@ -305,7 +306,7 @@ class RowScan {
               if ((kKept >> k & 1) != 0) in[k] = tile.in[block][s][k];
             }
             Scan::gradients(in, true, position, inclusive, out);
-            if constexpr (Scan::kPositions) position = position + V(static_cast<double>(run.position_step));
+            if constexpr (Scan::kPositions) position = position + V(static_cast<Value>(run.position_step));
           } else {
             out[0] = Scan::project(inclusive);
             if constexpr (kOutputs == 2) out[1] = Scan::position(inclusive);
@@ -316,16 +317,21 @@ class RowScan {
     }
     to.template store<back>(first, y);
   }
-  /// What belongs to the edge alone, where rows end.
-  static HWY_NOINLINE void write_edges(const Lanes& lanes, const Tile& tile) {
+  /// What belongs to the edge alone, where rows end, and the input that it is made from.
+  static PLANCK_MATH void read_edges(const Lanes& lanes, Value* edges) {
+    if constexpr (Lanes::kEdgeEnds) {
+      for (int lane = 0; lane < lanes.count(); ++lane) edges[lane] = lanes.template last_input<1>(lane);
+    }
+  }
+  static HWY_NOINLINE void write_edges(const Lanes& lanes, const Tile& tile, const Value* edges) {
     for (int lane = 0; lane < lanes.count(); ++lane) {
       if (!lanes.has_edge(lane, ScanEdge::Last)) continue;
       const int block = (lanes[lane].n - 1) / kBlock;
       const auto in_lane = [&](const State& states) {
-        alignas(64) double values[kLanes];
+        alignas(64) Value values[kLanes];
         OneState state;
         for (int k = 0; k < Scan::kParts; ++k) {
-          hn::Store(states.part[k].raw, Tag<double>(), values);
+          hn::Store(states.part[k].raw, Tag<Value>(), values);
           state.part[k] = values[lane];
         }
         return state;
@@ -337,114 +343,11 @@ class RowScan {
       } else if (!lanes.begins(lane)) {
         state = One::combine(in_lane(tile.prefix), state);
       }
-      const double in[kInputs] = {0, lanes.template last_input<1>(lane), 0};
-      double out[kMaxScanOutputs];
+      const Value in[kInputs] = {0, edges[lane], 0};
+      Value out[kMaxScanOutputs];
       One::gradients(in, true, 0, state, out);
-      OneLane<double>::store<std::tuple_element_t<kEdgeOutput, Out>>(out + kEdgeOutput, lanes.edge_output(lane));
-    }
-  }
-
-  // ---- one block alone ----
-
-  /// In scalar lanes, which is less work than registers with one lane in use.
-  static void scan_one(const RowRun& run, Lanes& lanes, Prefixes& prefixes, double& lag) {
-    const auto lane = lanes[0];
-    if (lanes.begins(0)) prefixes.restart();
-    if (lane.begins() && run.rows > 1) lag = run.lag;
-    Block elements(lanes);
-    OneState before = Prefixes::nothing();  // the blocks of eight that are behind
-    int first = 0;
-    if constexpr (kEights) {
-      first = lane.n / kBlock * kBlock;
-      before = scan_eights(elements, first, prefixes.prefix());
-    }
-    for (; first < lane.n; first += kBlock) {
-      const bool any = kNeutral || prefixes.any() || first > 0;
-      OneState prefix = prefixes.prefix();
-      if (kNeutral || first > 0) prefix = kNeutral || prefixes.any() ? One::combine(prefix, before) : before;
-      OneState own;
-      if (first + kBlock <= lane.n) {  // all steps are written out
-        own = scan_steps(run, lanes, elements, first, kBlock, any, prefix, lag);
-      } else {
-        own = scan_steps(run, lanes, elements, first, lane.n - first, any, prefix, lag);
-      }
-      before = !kNeutral && first == 0 ? own : One::combine(before, own);
-    }
-    if (run.writes) elements.finish();
-    if (lane.n == Lanes::kLane) prefixes.push(before);
-  }
-  /// Whole blocks of eight, up to `end`, each in a lane; gives their state. Results of totals alone are not used.
-  static PLANCK_MATH OneState scan_eights(Block& elements, int end, const OneState& prefix) {
-    OneState before = Prefixes::nothing();
-    for (int first = 0; first < end; first += kLanes * kBlock) {
-      const std::byte* from[kLanes];
-      std::byte* to[kLanes];
-      for (int lane = 0; lane < kLanes; ++lane) {
-        from[lane] = reinterpret_cast<const std::byte*>(elements.input(0) + first + lane * kBlock);
-        to[lane] = reinterpret_cast<std::byte*>(elements.output(0) + first + lane * kBlock);
-      }
-      V x[kBlock];
-      RowRegisters::load<double, kBlock, false>(from, 0, x);
-      State own[kBlock];
-      for (int s = 0; s < kBlock; ++s) {
-        const State fresh = Scan::lift(x + s, V(0));
-        own[s] = s == 0 ? fresh : Scan::combine(own[s - 1], fresh);
-      }
-      alignas(64) double totals[kLanes];
-      hn::Store(own[kBlock - 1].part[0].raw, Tag<double>(), totals);
-      double prefixes[kLanes];
-      for (int lane = 0; lane < kLanes; ++lane) {
-        prefixes[lane] = One::combine(prefix, before).part[0];
-        if (first + lane * kBlock < end) before = One::combine(before, {{totals[lane]}});
-      }
-      const State joined = {{RowRegisters::of_lanes(prefixes)}};
-      for (int s = 0; s < kBlock; ++s) x[s] = Scan::project(Scan::combine(joined, own[s]));
-      RowRegisters::store<double, kBlock, false>(x, to, 0);
-    }
-    return before;
-  }
-  /// Of n steps of a block of eight, that block's own state; before it comes `prefix`, if there is any.
-  static PLANCK_MATH OneState scan_steps(const RowRun& run, const Lanes& lanes, Block& elements, int first, int n,
-                                         bool any, const OneState& prefix, double& lag) {
-    const bool writes = run.writes;
-    OneState own{};
-    for (int s = first; s < first + n; ++s) {
-      double in[kInputs];
-      elements.load(s, in);
-      const OneState left = own;
-      own = lift_one(run, lanes, s, in, lag);
-      if (s > first) own = One::combine(left, own);
-      if (!writes) continue;
-      double out[kMaxScanOutputs];
-      if constexpr (Traits::kExclusive) {
-        out[0] = One::project(s == first ? prefix : One::combine(prefix, left));
-      } else {
-        const OneState inclusive = any ? One::combine(prefix, own) : own;
-        if constexpr (Traits::kGradient) {
-          One::gradients(in, true, static_cast<double>(lanes.position(0) + s * run.position_step), inclusive, out);
-        } else {
-          out[0] = One::project(inclusive);
-          if constexpr (kOutputs == 2) out[1] = One::position(inclusive);
-        }
-      }
-      elements.store(s, out);
-    }
-    return own;
-  }
-  static PLANCK_MATH OneState lift_one(const RowRun& run, const Lanes& lanes, int s, const double* in,
-                                       [[maybe_unused]] double& lag) {
-    if constexpr (Traits::kLags) {
-      return One::lift(in, &lag);
-    } else {
-      if constexpr (Traits::kBegins) {
-        if (s == 0 && run.edge_input != nullptr && lanes.has_edge(0, ScanEdge::First)) {
-          double edge[1];
-          OneLane<double>::load<std::tuple_element_t<kEdgeInput, In>>(lanes.edge_input(0), edge);
-          const double with_edge[kInputs] = {in[0], in[1], edge[0]};
-          return One::begin(with_edge);
-        }
-      }
-      return One::lift(in, static_cast<double>(lanes.position(0) + s * run.position_step));
+      OneLane<Value>::template store<std::tuple_element_t<kEdgeOutput, Out>>(out + kEdgeOutput,
+                                                                             lanes.edge_output(lane));
     }
   }
 };

@@ -24,16 +24,6 @@ namespace planck::cpu::HWY_NAMESPACE {
 
 #if PLANCK_SCAN_VECTORS
 
-/// Whole cache lines, non-temporally.
-PLANCK_MATH void stream_lines(const std::byte* from, std::byte* to, std::int64_t bytes) {
-  const Tag<std::uint64_t> d;
-  constexpr auto kStep = static_cast<std::int64_t>(hn::MaxLanes(Tag<std::uint64_t>()) * sizeof(std::uint64_t));
-  for (std::int64_t i = 0; i < bytes; i += kStep) {
-    const auto words = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(from + i));
-    hn::Stream(words, d, reinterpret_cast<std::uint64_t*>(to + i));
-  }
-}
-
 /// The lanes' blocks, batch by batch. In and Out are tuples of what is stored.
 template <class Scan, class In, class Out>
 class RowLanes : public RowOperands<Scan, In, Out> {
@@ -51,6 +41,7 @@ class RowLanes : public RowOperands<Scan, In, Out> {
   using Operands::kSteps;
   using typename Operands::Inputs;
   using typename Operands::Outputs;
+  using typename Operands::Value;
   template <int k>
   using InOf = typename Operands::template InOf<k>;
   template <int k>
@@ -71,10 +62,10 @@ class RowLanes : public RowOperands<Scan, In, Out> {
     for (int k = 0; k < kStored; ++k) output_.there[k] = output_row_[k] != nullptr;
     input_.flip = output_.flip = run.variant.flip;
     if constexpr (kFed) {
-      if (run.in_lanes) fed_lanes_ = reinterpret_cast<const double*>(run.input[kInputs - 1]) + 1;
+      if (run.in_lanes) fed_lanes_ = reinterpret_cast<const Value*>(run.input[kInputs - 1]) + 1;
     }
     if constexpr (kFeeds) {
-      if (run.in_lanes) fed_lanes_ = reinterpret_cast<const double*>(run.output[0]);
+      if (run.in_lanes) fed_lanes_ = reinterpret_cast<const Value*>(run.output[0]);
     }
   }
 
@@ -167,7 +158,7 @@ class RowLanes : public RowOperands<Scan, In, Out> {
   PLANCK_MATH Outputs outputs() {
     Outputs to = output_;
     if (streamed_) stage<0>(to);
-    to.fed = const_cast<double*>(fed_lanes_);
+    to.fed = const_cast<Value*>(fed_lanes_);
     return to;
   }
 
@@ -384,7 +375,7 @@ class RowLanes : public RowOperands<Scan, In, Out> {
   std::int64_t row_ = 0;
   std::int64_t element_ = 0;
   const std::byte* ahead_;
-  const double* fed_lanes_;  ///< a feed's values as registers have them: this batch's, or the end of what they are
+  const Value* fed_lanes_;  ///< a feed's values as registers have them: this batch's, or the end of what they are
 
   int count_;
   int steps_;

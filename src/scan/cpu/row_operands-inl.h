@@ -22,25 +22,36 @@ namespace planck::cpu::HWY_NAMESPACE {
 
 #if PLANCK_SCAN_VECTORS
 
+/// Whole cache lines, non-temporally.
+PLANCK_MATH void stream_lines(const std::byte* from, std::byte* to, std::int64_t bytes) {
+  const Tag<std::uint64_t> d;
+  constexpr auto kStep = static_cast<std::int64_t>(hn::MaxLanes(Tag<std::uint64_t>()) * sizeof(std::uint64_t));
+  for (std::int64_t i = 0; i < bytes; i += kStep) {
+    const auto words = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(from + i));
+    hn::Stream(words, d, reinterpret_cast<std::uint64_t*>(to + i));
+  }
+}
+
 /// In and Out are tuples of what is stored.
 template <class Scan, class In, class Out>
 class RowOperands {
  public:
-  using V = Vec<double>;
-  static constexpr int kLanes = RowRegisters::kLanes;
-  static constexpr int kLane = RowRegisters::kLaneElements;
+  using V = LanesOf<Scan>;
+  using Value = LaneType<V>;
+  using Registers = RowRegistersOf<Value>;
+  static constexpr int kLanes = Registers::kLanes;
+  static constexpr int kLane = Registers::kLaneElements;
   static constexpr int kInputs = std::tuple_size_v<In>;
   static constexpr int kOutputs = std::tuple_size_v<Out>;
   static constexpr int kStored = std::min(kOutputs, kEdgeOutput);  ///< outputs of every element
   static constexpr bool kEdgeEnds = kOutputs > kEdgeOutput;
-  /// A feed, whose values stay f64, and what is fed with them.
-  static constexpr bool kFeeds = kInputs == 1 && kOutputs == 1 && std::is_same_v<std::tuple_element_t<0, Out>, double>;
-  static constexpr bool kFed = kInputs == 3 && std::is_same_v<std::tuple_element_t<kInputs - 1, In>, double>;
+  using Traits = ScanTraits<Scan, V>;
+  static constexpr bool kFeeds = Traits::kFeeds;
+  static constexpr bool kFed = Traits::kFed;
   static constexpr bool kAhead = kFeeds || kFed;  ///< is told what to ask for
   /// Steps of a group: as many as its widest way of loading takes.
-  static constexpr int kSteps = RowRegisters::kSteps<std::tuple_element_t<0, In>>;
+  static constexpr int kSteps = Registers::template kSteps<std::tuple_element_t<0, In>>;
 
-  using Traits = ScanTraits<Scan, V>;
   template <int k>
   using InOf = std::tuple_element_t<k, In>;
   template <int k>
@@ -59,7 +70,7 @@ class RowOperands {
   struct Inputs {
     const std::byte* lane[kInputs][kLanes];
     bool there[kInputs];
-    const double* fed;
+    const Value* fed;
     std::uint64_t flip;
 
     /// x[k][s] = element first + s of every lane's block of input k, for the inputs among `which`. They all go `back`,
@@ -70,9 +81,9 @@ class RowOperands {
         constexpr bool kHere = kFed && k == kInputs - 1;
         if constexpr (kRead<k> && (which >> k & 1) != 0) {
           if constexpr (kHere && fed_lanes) {
-            RowRegisters::load_lanes_back<kSteps>(fed - kLanes * kLane, first, x[k]);
+            Registers::template load_lanes_back<kSteps>(fed - kLanes * kLane, first, x[k]);
           } else {
-            RowRegisters::load<InOf<k>, kSteps, kHere || back>(lane[k], first, x[k]);
+            Registers::template load<InOf<k>, kSteps, kHere || back>(lane[k], first, x[k]);
           }
           if constexpr (Traits::kExtremum && k == 0) flip_all(x[0], flip);
         }
@@ -101,7 +112,7 @@ class RowOperands {
   struct Outputs {
     std::byte* lane[kStored][kLanes];
     bool there[kStored];
-    double* fed;
+    Value* fed;
     std::uint64_t flip;
 
     /// All outputs go `back`, or none does.
@@ -110,9 +121,9 @@ class RowOperands {
       if constexpr (k < kStored) {
         if constexpr (Traits::kWritesExtremum && k == 0) flip_all(y[0], flip);
         if (kFeeds && fed != nullptr) {
-          RowRegisters::store_lanes<kSteps>(y[k], first, fed);
+          Registers::template store_lanes<kSteps>(y[k], first, fed);
         } else if (kStored == 1 || there[k]) {
-          RowRegisters::store<OutOf<k>, kSteps, back>(y[k], lane[k], first);
+          Registers::template store<OutOf<k>, kSteps, back>(y[k], lane[k], first);
         }
         store<back, k + 1>(first, y);
       }
@@ -134,7 +145,7 @@ class RowOperands {
     }
   }
   static PLANCK_MATH void flip_all(V* x, std::uint64_t mask) {
-    for (int s = 0; s < kSteps; ++s) x[s] = ManyLanes::flip(x[s], mask);
+    for (int s = 0; s < kSteps; ++s) x[s] = Registers::Many::flip(x[s], mask);
   }
 };
 

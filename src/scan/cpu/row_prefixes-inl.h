@@ -9,6 +9,8 @@
 
 #include <hwy/highway.h>
 
+#include <bit>
+
 #include "numerics/canonical_order.hpp"
 #include "scan/cpu/kernel.hpp"
 #include "scan/cpu/scans-inl.h"
@@ -24,12 +26,13 @@ template <class One>
 class BlockPrefixes {
  public:
   using State = typename One::State;
+  using Value = LanesOf<One>;
   using Fold = numerics::CanonicalFold<State, One>;
 
   PLANCK_MATH BlockPrefixes(const RowRun& run, Fold& fold) : fold_(&fold) {
     clear();
     if (run.prefix == nullptr) return;
-    for (int k = 0; k < One::kParts; ++k) above_.part[k] = run.prefix[k];
+    for (int k = 0; k < One::kParts; ++k) above_.part[k] = std::bit_cast<Value>(run.prefix[k]);
     prefix_ = above_;
     any_ = above_any_ = true;
     fold.resume_after(numerics::block_size(kPrefixLevel));
@@ -37,7 +40,7 @@ class BlockPrefixes {
   }
   static PLANCK_MATH State nothing() {
     State state{};
-    if constexpr (kNeutral) state.part[0] = One::kNeutral;
+    if constexpr (kNeutral) state.part[0] = static_cast<Value>(One::kNeutral);
     return state;
   }
   /// A new row.

@@ -21,9 +21,11 @@ namespace planck::cpu::HWY_NAMESPACE {
 
 #if PLANCK_SCAN_VECTORS
 
-struct RowRegisters {
-  using V = Vec<double>;
-  static constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag<double>()));
+template <class Value>
+struct RowRegistersOf {
+  using V = Vec<Value>;
+  using Many = ManyLanesOf<Value>;
+  static constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag<Value>()));
   static constexpr int kBlock = numerics::kRadix;
   static constexpr int kLaneElements = static_cast<int>(kRowLane);
   static_assert(kLanes == 2 || kLanes == 4 || kLanes == 8);
@@ -46,24 +48,24 @@ struct RowRegisters {
   /// Steps as lanes have them, not transposed; and those that were stored so by a run the other way: `first` is then
   /// counted from the end, and so are the lanes.
   template <int steps>
-  static PLANCK_MATH void store_lanes(const V* x, std::int64_t first, double* to) {
-    for (int s = 0; s < steps; ++s) hn::StoreU(x[s].raw, Tag<double>(), to + (first + s) * kLanes);
+  static PLANCK_MATH void store_lanes(const V* x, std::int64_t first, Value* to) {
+    for (int s = 0; s < steps; ++s) hn::StoreU(x[s].raw, Tag<Value>(), to + (first + s) * kLanes);
   }
   template <int steps>
-  static PLANCK_MATH void load_lanes_back(const double* lowest, std::int64_t first, V* x) {
-    const Tag<double> d;
+  static PLANCK_MATH void load_lanes_back(const Value* lowest, std::int64_t first, V* x) {
+    const Tag<Value> d;
     for (int s = 0; s < steps; ++s) {
       x[s] = V(hn::Reverse(d, hn::LoadU(d, lowest + (kLaneElements - 1 - first - s) * kLanes)));
     }
   }
 
   /// From scalars that are still in registers: a load of what was just stored piece by piece would wait for it.
-  static PLANCK_MATH V of_lanes(const double* x) { return V(of_lanes(Tag<double>(), x)); }
-  static PLANCK_MATH double first(V v) { return hn::GetLane(v.raw); }
+  static PLANCK_MATH V of_lanes(const Value* x) { return V(of_lanes(Tag<Value>(), x)); }
+  static PLANCK_MATH Value first(V v) { return hn::GetLane(v.raw); }
 
  private:
   template <class D>
-  static PLANCK_MATH hn::Vec<D> of_lanes(D d, const double* x) {
+  static PLANCK_MATH hn::Vec<D> of_lanes(D d, const Value* x) {
     constexpr int kCount = static_cast<int>(hn::MaxLanes(D()));
     if constexpr (kCount == 2) {
       return hn::InterleaveLower(d, hn::Set(d, x[0]), hn::Set(d, x[1]));
@@ -199,15 +201,13 @@ struct RowRegisters {
     using W = std::conditional_t<std::is_same_v<T, std::int32_t>, std::int32_t, float>;
     const auto row = hn::BitCast(Tag<W>(), words);
     const hn::Half<Tag<W>> half;
-    halves[0] = V(hn::PromoteTo(Tag<double>(), hn::LowerHalf(half, row)));
-    halves[1] = V(hn::PromoteTo(Tag<double>(), hn::UpperHalf(half, row)));
+    halves[0] = Many::widen(hn::LowerHalf(half, row));
+    halves[1] = Many::widen(hn::UpperHalf(half, row));
   }
   template <class T>
   static PLANCK_MATH Bits narrow(V low, V high) {
     using W = std::conditional_t<std::is_same_v<T, std::int32_t>, std::int32_t, float>;
-    const hn::Half<Tag<W>> half;
-    const auto row = hn::Combine(Tag<W>(), hn::DemoteTo(half, high.raw), hn::DemoteTo(half, low.raw));
-    return Bits(hn::BitCast(Tag<std::uint32_t>(), row));
+    return Bits(hn::BitCast(Tag<std::uint32_t>(), Many::template narrow<W>(low, high).raw));
   }
 
   /// four[2 h + odd]: of half h of the pairs, the even or the odd elements.
@@ -316,27 +316,27 @@ struct RowRegisters {
   template <class T>
   static PLANCK_MATH void load_block(const T* from, V* row) {
     if constexpr (sizeof(T) == 8) {
-      for (int c = 0; c < kRowRegisters; ++c) row[c] = ManyLanes::load_register(from + c * kLanes);
+      for (int c = 0; c < kRowRegisters; ++c) row[c] = Many::load_register(from + c * kLanes);
     } else {
-      static_assert(sizeof(T) == 8 || ManyLanes::kRegisters == kRowRegisters);
-      ManyLanes::load<T>(reinterpret_cast<const std::byte*>(from), row);
+      static_assert(sizeof(T) == 8 || Many::kRegisters == kRowRegisters);
+      Many::template load<T>(reinterpret_cast<const std::byte*>(from), row);
     }
   }
   template <class T>
   static PLANCK_MATH void store_block(const V* row, T* to) {
     if constexpr (sizeof(T) == 8) {
-      for (int c = 0; c < kRowRegisters; ++c) ManyLanes::store_register(row[c], to + c * kLanes, false);
+      for (int c = 0; c < kRowRegisters; ++c) Many::store_register(row[c], to + c * kLanes, false);
     } else {
-      static_assert(sizeof(T) == 8 || ManyLanes::kRegisters == kRowRegisters);
-      ManyLanes::store<T>(row, reinterpret_cast<std::byte*>(to));
+      static_assert(sizeof(T) == 8 || Many::kRegisters == kRowRegisters);
+      Many::template store<T>(row, reinterpret_cast<std::byte*>(to));
     }
   }
 
   /// A square tile, rows to columns.
   static PLANCK_MATH void transpose(V* tile) {
-    const Tag<double> d;
-    hn::Vec<Tag<double>> even[kLanes / 2];  // of two rows, their even columns side by side
-    hn::Vec<Tag<double>> odd[kLanes / 2];
+    const Tag<Value> d;
+    hn::Vec<Tag<Value>> even[kLanes / 2];  // of two rows, their even columns side by side
+    hn::Vec<Tag<Value>> odd[kLanes / 2];
     for (int p = 0; p < kLanes / 2; ++p) {
       even[p] = hn::InterleaveLower(d, tile[2 * p].raw, tile[2 * p + 1].raw);
       odd[p] = hn::InterleaveUpper(d, tile[2 * p].raw, tile[2 * p + 1].raw);
@@ -345,8 +345,8 @@ struct RowRegisters {
     transpose_pairs(odd, tile + 1);
   }
   /// Pair k of every register to the columns 2 k.
-  static PLANCK_MATH void transpose_pairs(const hn::Vec<Tag<double>>* pairs, V* columns) {
-    const Tag<double> d;
+  static PLANCK_MATH void transpose_pairs(const hn::Vec<Tag<Value>>* pairs, V* columns) {
+    const Tag<Value> d;
     if constexpr (kLanes == 2) {
       columns[0] = V(pairs[0]);
     } else if constexpr (kLanes == 4) {
@@ -365,6 +365,7 @@ struct RowRegisters {
     columns[2] = V(hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a)));
   }
 };
+using RowRegisters = RowRegistersOf<double>;
 
 #endif  // PLANCK_SCAN_VECTORS
 

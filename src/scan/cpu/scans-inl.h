@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "cpu/simd/lanes-inl.h"
 #include "numerics/storage.hpp"
@@ -56,6 +57,9 @@ struct ScanTraits {
   static constexpr bool kGradient = requires(V * v, State s) { Scan::gradients(v, true, *v, s, v); };
   static constexpr bool kExtremum = requires { Scan::kProjectsExtremum; };
   static constexpr bool kWritesExtremum = requires { requires Scan::kProjectsExtremum; };
+  /// A feed, whose values stay f64, and what is fed with them.
+  static constexpr bool kFeeds = requires { requires Scan::kFeeds; };
+  static constexpr bool kFed = requires { requires Scan::kFed; };
   /// A feed's value is needed for states, not only for results.
   static constexpr bool kLiftsFed = !kLags || requires { requires Scan::kLagInput == 2; };
   /// A gradient's, or its feed's: along columns a bit stands for the winner.
@@ -65,6 +69,10 @@ struct ScanTraits {
   /// The value at the axis' first element is the element.
   static constexpr bool kFirstIsElement = requires { Scan::kFirstIsElement; };
 };
+
+/// The lanes of a scan's states.
+template <class Scan>
+using LanesOf = std::remove_extent_t<decltype(Scan::State::part)>;
 
 /// Stands for an input that a feed reads, but not the kernel itself.
 struct Unread {};
@@ -80,10 +88,11 @@ PLANCK_MATH std::int64_t bytes_of(const ScanVariant& variant) {
 }
 PLANCK_MATH bool narrow_positions(const ScanVariant& variant) { return variant.position_bytes == sizeof(std::int32_t); }
 
-/// One lane: for integers, for what is left over of a register, and the plain target.
-template <class Value>
+/// One lane: for what is left over of a register, and the plain target.
+template <class Number>
 struct OneLane {
-  using V = Value;
+  using Value = Number;
+  using V = Number;
   static constexpr int kRegisters = 1;
   static PLANCK_MATH std::int64_t lanes() { return 1; }
 
@@ -114,6 +123,7 @@ struct OneLane {
 /// all of them before the next: a chain of exponentials is long, and processors look only so far ahead for something
 /// else to do.
 struct ManyLanes {
+  using Value = double;
   using V = Vec<double>;
   static constexpr int kRegisters = 4;
   static PLANCK_MATH std::int64_t lanes() { return kRegisters * half(); }
@@ -127,8 +137,8 @@ struct ManyLanes {
       for (int r = 0; r < kRegisters; r += 2) {
         const hn::Half<Tag<float>> narrow;
         const auto both = HWY_NAMESPACE::load<float>(elements + r * half()).raw;
-        x[r] = V(hn::PromoteTo(Tag<double>(), hn::LowerHalf(narrow, both)));
-        x[r + 1] = V(hn::PromoteTo(Tag<double>(), hn::UpperHalf(narrow, both)));
+        x[r] = widen(hn::LowerHalf(narrow, both));
+        x[r + 1] = widen(hn::UpperHalf(narrow, both));
       }
     }
   }
@@ -139,12 +149,14 @@ struct ManyLanes {
     if constexpr (sizeof(T) == 8 || std::is_same_v<T, std::int32_t>) {
       for (int r = 0; r < kRegisters; ++r) store_register(x[r], elements + r * half(), streamed);
     } else if constexpr (sizeof(T) == 4) {
-      for (int r = 0; r < kRegisters; r += 2) store_whole(narrow(x[r], x[r + 1]), elements + r * half(), streamed);
+      for (int r = 0; r < kRegisters; r += 2)
+        store_whole(narrow<float>(x[r], x[r + 1]), elements + r * half(), streamed);
     } else if constexpr (sizeof(T) == 1) {
-      for (int r = 0; r < kRegisters; r += 2) HWY_NAMESPACE::store(narrow(x[r], x[r + 1]), elements + r * half());
+      for (int r = 0; r < kRegisters; r += 2)
+        HWY_NAMESPACE::store(narrow<float>(x[r], x[r + 1]), elements + r * half());
     } else {
-      const auto low = to_patterns<T>(narrow(x[0], x[1]));
-      const auto high = to_patterns<T>(narrow(x[2], x[3]));
+      const auto low = to_patterns<T>(narrow<float>(x[0], x[1]));
+      const auto high = to_patterns<T>(narrow<float>(x[2], x[3]));
       const Tag<std::uint16_t> d16;
       store_whole(Vec<std::uint16_t>(hn::Combine(d16, high, low)), reinterpret_cast<std::uint16_t*>(to), streamed);
     }
@@ -157,6 +169,17 @@ struct ManyLanes {
   }
   static PLANCK_MATH V flip(V x, std::uint64_t mask) {
     return V(hn::Xor(x.raw, hn::BitCast(Tag<double>(), hn::Set(Tag<std::uint64_t>(), mask))));
+  }
+
+  /// Half a register of f32 or s32, as f64; and two registers as one of those.
+  template <class Raw>
+  static PLANCK_MATH V widen(Raw words) {
+    return V(hn::PromoteTo(Tag<double>(), words));
+  }
+  template <class T>
+  static PLANCK_MATH Vec<T> narrow(V low, V high) {
+    const hn::Half<Tag<T>> d;
+    return Vec<T>(hn::Combine(Tag<T>(), hn::DemoteTo(d, high.raw), hn::DemoteTo(d, low.raw)));
   }
 
   // One register.
@@ -183,16 +206,81 @@ struct ManyLanes {
  private:
   static PLANCK_MATH std::int64_t half() { return static_cast<std::int64_t>(hn::Lanes(Tag<double>())); }
 
-  static PLANCK_MATH Vec<float> narrow(V low, V high) {
-    const hn::Half<Tag<float>> d;
-    return Vec<float>(hn::Combine(Tag<float>(), hn::DemoteTo(d, high.raw), hn::DemoteTo(d, low.raw)));
-  }
   template <class T>
   static PLANCK_MATH void store_whole(Vec<T> x, T* to, bool streamed) {
     if (streamed) return store_full<true>(x, to);
     store_full<false>(x, to);
   }
 };
+
+/// The same in 64-bit integers: without a sign for sums and products, which wrap, with one for extrema.
+template <class Integer>
+struct ManyIntegers {
+  using Value = Integer;
+  using V = Vec<Integer>;
+  static constexpr int kRegisters = 4;
+  static PLANCK_MATH std::int64_t lanes() { return kRegisters * half(); }
+
+  template <class T>
+  static PLANCK_MATH void load(const std::byte* from, V* x) {
+    const T* elements = reinterpret_cast<const T*>(from);
+    if constexpr (sizeof(T) == 8) {
+      for (int r = 0; r < kRegisters; ++r) x[r] = load_register(elements + r * half());
+    } else {
+      const Narrow<T, Integer> d;
+      for (int r = 0; r < kRegisters; ++r) x[r] = widen(hn::LoadU(d, elements + r * half()));
+    }
+  }
+  /// `streamed`: non-temporal, to an address aligned to the register.
+  template <class T>
+  static PLANCK_MATH void store(const V* x, std::byte* to, bool streamed = false) {
+    T* elements = reinterpret_cast<T*>(to);
+    if constexpr (sizeof(T) == 8) {
+      for (int r = 0; r < kRegisters; ++r) store_register(x[r], elements + r * half(), streamed);
+    } else {
+      for (int r = 0; r < kRegisters; r += 2) store_whole(narrow<T>(x[r], x[r + 1]), elements + r * half(), streamed);
+    }
+  }
+  static PLANCK_MATH void positions(std::int64_t first, std::int64_t step, V* x) {
+    const V lanes = V(hn::Iota(Tag<Integer>(), 0)) * V(static_cast<Integer>(step));
+    for (int r = 0; r < kRegisters; ++r) x[r] = V(static_cast<Integer>(first + r * half() * step)) + lanes;
+  }
+  static PLANCK_MATH V flip(V x, std::uint64_t mask) {
+    return V(hn::Xor(x.raw, hn::Set(Tag<Integer>(), static_cast<Integer>(mask))));
+  }
+
+  /// Half a register of s32, and two registers' low words.
+  template <class Raw>
+  static PLANCK_MATH V widen(Raw words) {
+    return V(hn::BitCast(Tag<Integer>(), hn::PromoteTo(Tag<std::int64_t>(), words)));
+  }
+  template <class T>
+  static PLANCK_MATH Vec<T> narrow(V low, V high) {
+    const Tag<T> d;
+    return Vec<T>(hn::ConcatEven(d, hn::BitCast(d, high.raw), hn::BitCast(d, low.raw)));
+  }
+
+  // One register.
+  template <class T>
+  static PLANCK_MATH V load_register(const T* from) {
+    return V(hn::BitCast(Tag<Integer>(), hn::LoadU(Tag<T>(), from)));
+  }
+  template <class T>
+  static PLANCK_MATH void store_register(V x, T* to, bool streamed) {
+    store_whole(Vec<T>(hn::BitCast(Tag<T>(), x.raw)), to, streamed);
+  }
+
+ private:
+  static PLANCK_MATH std::int64_t half() { return static_cast<std::int64_t>(hn::Lanes(Tag<Integer>())); }
+
+  template <class T>
+  static PLANCK_MATH void store_whole(Vec<T> x, T* to, bool streamed) {
+    if (streamed) return store_full<true>(x, to);
+    store_full<false>(x, to);
+  }
+};
+template <class Value>
+using ManyLanesOf = std::conditional_t<std::is_same_v<Value, double>, ManyLanes, ManyIntegers<Value>>;
 #endif
 
 }  // namespace planck::cpu::HWY_NAMESPACE

@@ -129,7 +129,6 @@ class ReductionWorker {
         const std::int64_t n = std::min(step, end - i);
         if (p_.columns) {
           make_panel(offset(at, dim, i), n, width_);
-          if (i + n < end) fetch(offset(at, dim, i + n), std::min(step, end - i - n));
           for_terms([&](int g, const auto* terms) { sums_[g][dim].push_rows(terms, p_.pitch(), n); });
         } else {
           make_panel(offset(at, dim, i), 1, n);
@@ -218,21 +217,6 @@ class ReductionWorker {
     runner_.run(to, rows, columns);
     for (int o = 0; o < p_.outputs(); ++o) {
       if (p_.narrowed(o)) narrow(o, at[p_.reduction->inputs + o], rows, columns);
-    }
-  }
-
-  /// Asks for the inputs of the next rows: processors do not fetch ahead so far apart.
-  void fetch(const LoopPointers& at, std::int64_t rows) const noexcept {
-    constexpr std::int64_t kLine = 64;
-    for (int k = 0; k < p_.reduction->inputs; ++k) {
-      const core::LoopOperand& op = p_.loop.operand[k];
-      const std::int64_t row_stride = op.stride[p_.row_dim()];
-      if (op.stride[p_.column_dim()] != op.element_bytes || row_stride == 0) continue;
-      for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t b = 0; b < width_ * op.element_bytes; b += kLine) {
-          __builtin_prefetch(at[k] + r * row_stride + b);
-        }
-      }
     }
   }
 

@@ -88,7 +88,6 @@ class RowScan {
     V lag;
     State prefix;        ///< the prefix before each lane,
     Mask<Value> begins;  ///< where there is one
-    bool any_begins;
   };
 
   static PLANCK_MATH State select_state(Mask<Value> mask, const State& yes, const State& no) {
@@ -217,16 +216,12 @@ class RowScan {
     for (int k = 0; k < Scan::kParts; ++k) hn::Store(tile.total.part[k].raw, Tag<Value>(), totals[k]);
     Value before[Scan::kParts][kLanes];
     Value begins[kLanes] = {};
-    tile.any_begins = false;
     Prefixes now = prefixes;
 #pragma GCC unroll 8
     for (int lane = 0; lane < kLanes; ++lane) {
       const bool there = inside || lane < lanes.count();
       if (!inside && there && lane > 0 && lanes.begins(lane)) now.restart();
-      if constexpr (!kNeutral) {
-        begins[lane] = now.any() ? 0 : 1;
-        tile.any_begins = tile.any_begins || !now.any();
-      }
+      if constexpr (!kNeutral) begins[lane] = now.any() ? 0 : 1;
       OneState total;
       for (int k = 0; k < Scan::kParts; ++k) {
         total.part[k] = totals[k][lane];
@@ -258,22 +253,18 @@ class RowScan {
     const int steps = lanes.steps();
     int first = 0;
     if constexpr (!kNeutral) {
-      if (tile.any_begins) {
-        write_group<back, fed_lanes, true, true>(run, lanes, tile, to, 0, position);
-        for (first = kSteps; first < steps; first += kSteps) {
-          write_group<back, fed_lanes, true, false>(run, lanes, tile, to, first, position);
-        }
-      }
+      write_group<back, fed_lanes, true>(run, lanes, tile, to, first, position);
+      first = kSteps;
     }
     for (; first < steps; first += kSteps) {
-      write_group<back, fed_lanes, false, false>(run, lanes, tile, to, first, position);
+      write_group<back, fed_lanes, false>(run, lanes, tile, to, first, position);
     }
     if constexpr (Lanes::kEdgeEnds) {
       if (lanes.writes_edges()) write_edges(lanes, tile, edges);
     }
   }
-  /// `begins`: before some lanes' blocks there is nothing; `first_group`: and before their first elements.
-  template <bool back, bool fed_lanes, bool begins, bool first_group, class Outputs>
+  /// `begins`: before the first elements of some lanes' blocks there may be nothing.
+  template <bool back, bool fed_lanes, bool begins, class Outputs>
   static PLANCK_MATH void write_group(const RowRun& run, const Lanes& lanes, const Tile& tile, const Outputs& to,
                                       int first, V& position) {
     V late[kInputs][kSteps];
@@ -284,11 +275,11 @@ class RowScan {
     V y[kStored][kSteps];
     for (int b = 0; b < kSteps / kBlock; ++b) {
       const int block = first / kBlock + b;
-      const bool some = first_group && b == 0;  // without anything before their elements
+      const bool some = begins && b == 0;
       State prefix = tile.prefix;
-      if (!first_group || b > 0) {
-        prefix = !kNeutral && block == 0 ? tile.prefix : Scan::combine(tile.prefix, tile.before[block]);
-        if (begins) prefix = select_state(tile.begins, tile.before[block], prefix);
+      if (!some) {
+        prefix = Scan::combine(tile.prefix, tile.before[block]);
+        if constexpr (!kNeutral) prefix = select_state(tile.begins, tile.before[block], prefix);
       }
       for (int s = 0; s < kBlock; ++s) {
         const State& own = own_of[b * kBlock + s];

@@ -37,8 +37,8 @@ class RowLanes : public RowOperands<Scan, In, Out> {
   using Operands::kLane;
   using Operands::kLanes;
   using Operands::kOutputs;
-  using Operands::kStored;
   using Operands::kSteps;
+  using Operands::kStored;
   using typename Operands::Inputs;
   using typename Operands::Outputs;
   using typename Operands::Value;

@@ -81,14 +81,14 @@ class RowExponentialGradient {
     PLANCK_MATH void negative_exp(std::int64_t t, std::int64_t n, V* wide, V* p, V* places) const {
       load_y(t, n, wide);
       if constexpr (kFed || sizeof(C) == 8) {
-        V x[kWide];
-        for (int r = 0; r < kWide; ++r) x[r] = V(0) - wide[r];
-        Parts::exp(x, p, places);
+        V minus[kWide];
+        for (int r = 0; r < kWide; ++r) minus[r] = V(0) - wide[r];
+        Parts::exp(minus, p, places);
       } else {
-        F x[kFull];
-        y.load(t, n, x);
-        for (int r = 0; r < kFull; ++r) x[r] = F(0) - x[r];
-        Parts::exp(x, p, places);
+        F minus[kFull];
+        y.load(t, n, minus);
+        for (int r = 0; r < kFull; ++r) minus[r] = F(0) - minus[r];
+        Parts::exp(minus, p, places);
       }
     }
 

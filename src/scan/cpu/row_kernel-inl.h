@@ -86,8 +86,8 @@ class RowScan {
     State total;
     V in[kKept != 0 ? kBlock : 1][kBlock][kInputs];
     V lag;
-    State prefix;        ///< the prefix before each lane,
-    Mask<Value> begins;  ///< where there is one
+    State prefix;  ///< the prefix before each lane,
+    V begins;      ///< 1 where there is none. No mask: the implicit constructor of Tile may not inline that of NEON's
   };
 
   static PLANCK_MATH State select_state(Mask<Value> mask, const State& yes, const State& no) {
@@ -231,7 +231,7 @@ class RowScan {
     }
     prefixes = now;
     for (int k = 0; k < Scan::kParts; ++k) tile.prefix.part[k] = Registers::of_lanes(before[k]);
-    if constexpr (!kNeutral) tile.begins = nonzero(Registers::of_lanes(begins));
+    if constexpr (!kNeutral) tile.begins = Registers::of_lanes(begins);
   }
 
   template <bool back>
@@ -279,7 +279,7 @@ class RowScan {
       State prefix = tile.prefix;
       if (!some) {
         prefix = Scan::combine(tile.prefix, tile.before[block]);
-        if constexpr (!kNeutral) prefix = select_state(tile.begins, tile.before[block], prefix);
+        if constexpr (!kNeutral) prefix = select_state(nonzero(tile.begins), tile.before[block], prefix);
       }
       for (int s = 0; s < kBlock; ++s) {
         const State& own = own_of[b * kBlock + s];
@@ -289,7 +289,7 @@ class RowScan {
           out[0] = Scan::project(s == 0 ? prefix : Scan::combine(prefix, own_of[b * kBlock + (s == 0 ? 0 : s - 1)]));
         } else {
           State inclusive = Scan::combine(prefix, own);
-          if (some) inclusive = select_state(tile.begins, own, inclusive);
+          if (some) inclusive = select_state(nonzero(tile.begins), own, inclusive);
           if constexpr (Traits::kGradient) {
             V in[kInputs];
             for (int k = 0; k < kInputs; ++k) {

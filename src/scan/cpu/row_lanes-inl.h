@@ -167,9 +167,9 @@ class RowLanes : public RowOperands<Scan, In, Out> {
   PLANCK_MATH bool fetches_ahead() const { return kAhead && ahead_ != nullptr; }
   PLANCK_MATH void fetch_ahead() {
     constexpr std::int64_t kLine = 64;
-    constexpr auto kBytes = static_cast<std::int64_t>(kSteps * kLanes * sizeof(std::tuple_element_t<0, In>));
-    for (std::int64_t i = 0; i < kBytes; i += kLine) __builtin_prefetch(ahead_ + i, 0, 2);
-    ahead_ += kBytes;
+    constexpr std::int64_t kGroup = kSteps * kLanes * kBytes<std::tuple_element_t<0, In>>;
+    for (std::int64_t i = 0; i < kGroup; i += kLine) __builtin_prefetch(ahead_ + i, 0, 2);
+    ahead_ += kGroup;
   }
 
  private:

@@ -12,8 +12,9 @@ namespace planck {
 
 /// Runs the tasks of one operation, possibly at the same time. Bring your own pool by deriving from this.
 ///
-/// Tasks are independent and any order gives the same bits. Implementations must not throw; the caller's
-/// thread should take part, so that an operation ends even when every other thread is busy.
+/// Tasks may start in any order, on any threads, late or one after the other: the bits are the same. A task that has
+/// started must be let run on: one that started later may sleep until it has done its part. Implementations must not
+/// throw; the caller's thread should take part, so that an operation ends even when every other thread is busy.
 class PLANCK_API Executor {
  public:
   /// Runs task `index` of the operation behind `context`.
@@ -26,7 +27,8 @@ class PLANCK_API Executor {
   /// done.
   virtual void for_each(std::int64_t count, int max_threads, Task task, void* context) noexcept = 0;
   /// Bytes of the cache that its threads share: outputs as large, or twice as large with what is read beside them, are
-  /// stored non-temporally, and rows that are read twice are taken in quarters of it. Any value gives the same bits.
+  /// stored non-temporally, and chunks of rows whose gradients are found in several passes are a quarter of it. Any
+  /// value gives the same bits.
   virtual std::int64_t cache_bytes() const noexcept { return std::int64_t{32} << 20; }
 
   /// The default: oneTBB's workers. In a child forked after its first use it runs on the calling thread alone.

@@ -101,6 +101,9 @@ class Borders : public testing::TestWithParam<cpu::KernelRow> {
   static void check(const Shape& shape, Broadcast broadcast) {
     static ThreadExecutor plain(1);
     static ThreadExecutor streaming(1, 0);
+    check(shape, broadcast, plain, streaming);
+  }
+  static void check(const Shape& shape, Broadcast broadcast, ThreadExecutor& plain, ThreadExecutor& streaming) {
     const OpCase op_case = make_case(GetParam(), shape, broadcast);
     const Guarded guarded(op_case);
     const bool scan = GetParam().category == OpCategory::Scan;
@@ -131,6 +134,14 @@ TEST_P(Borders, AreKept) {
                              Shape{8, 32}, Shape{8, 48}}) {
     for (const Broadcast broadcast : broadcasts_for(GetParam(), shape)) check(shape, broadcast);
   }
+}
+
+TEST_P(Borders, AreKeptWhereThreadsShareARow) {
+  if (GetParam().category != OpCategory::Scan) return;  // others have no rows to share
+  static ThreadExecutor plain(3);
+  static ThreadExecutor streaming(3, 0);
+  // A little more than two segments of a row, and enough of them for three threads.
+  for (const Shape& shape : {Shape{1, 8257}, Shape{1, 40003}}) check(shape, Broadcast::None, plain, streaming);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Borders, testing::ValuesIn(kernel_list()),

@@ -1,7 +1,6 @@
 // Rows that threads share, in segments.
 #include <algorithm>
 #include <atomic>
-#include <thread>
 
 #include "cpu/parallel.hpp"
 #include "cpu/streaming.hpp"
@@ -63,8 +62,8 @@ class CutRow {
   bool lags_from_feed() const { return kernel_.lags && needs_feed(); }
 
   /// Threads take pieces of the row in turn: the totals of a piece's segments, then the prefix from whoever has the
-  /// piece before, then its results, while the piece is still in the second-level cache. A thread that has to wait lets
-  /// others have its core: a piece is only taken by a running thread, so the one before it is being worked on.
+  /// piece before, then its results, while the piece is still in the second-level cache. A thread that has to wait
+  /// sleeps: a piece is only taken by a running thread, so the one before it is being worked on.
   void hand_on(OneColumnFold& fold, std::int64_t segment_bytes) noexcept {
     const int threads = stream_.threads();
     const std::int64_t most = std::clamp(segments_ / (kTasksPerThread * threads), std::int64_t{1}, kPieceSegments);
@@ -82,10 +81,11 @@ class CutRow {
         FeedValues fed{};
         // Of the last segment nobody needs the total.
         for (std::int64_t q = begin; q < std::min(end, segments_ - 1); ++q) fed = find_total(q, values);
-        while (done.load(std::memory_order_acquire) != begin) std::this_thread::yield();
+        for (std::int64_t known; (known = done.load(std::memory_order_acquire)) != begin;) done.wait(known);
         for (std::int64_t q = begin; q < end; ++q)
           replace_total(fold, kernel_.parts, prefixes_.at(q), q + 1 < segments_);
         done.store(end, std::memory_order_release);
+        done.notify_all();
         for (std::int64_t q = begin; q < end; ++q) scan_segment(q, values, fed);
       }
       if (rows_.streamed()) stream_fence();

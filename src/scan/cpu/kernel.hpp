@@ -116,7 +116,7 @@ struct ScanKernel {
                   std::int64_t part_stride);
   const ScanKernel* feed = nullptr;
   bool states_need_feed = false;  ///< or only the outputs do
-  /// The same along rows, for scans whose steps are cheap; null for others.
+  /// The same along rows; null for states that registers do not have.
   void (*row)(RowRun& run) = nullptr;
   std::int64_t row_batch = 0;  ///< elements that registers take at a time along rows
   ScanVariant variant{};

@@ -42,8 +42,9 @@ std::span<T> memory_for(std::int64_t needed, std::span<T> stack, const Workspace
 constexpr std::int64_t kShortRow = 32;
 constexpr std::int64_t kManyRows = 16;
 
-/// Whether rows are the way: the elements along the axis lie side by side for every operand that is not broadcast along
-/// it, in one order for all inputs and in one for all outputs, and registers are filled that way.
+/// Whether rows are the way: the elements along the axis lie side by side for every operand, in one order for all inputs
+/// and in one for all outputs, and registers are filled that way. Two inputs in different orders, or one that is
+/// broadcast along the axis, go as columns, at half the speed.
 bool runs_along_rows(const ScanPass& scan) {
   const ScanKernel& kernel = scan.kernel;
   const std::int64_t length = scan.loop.extent[scan.axis];

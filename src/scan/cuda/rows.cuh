@@ -271,7 +271,7 @@ __device__ __forceinline__ void walk_tiles(const ScanTask& task, const ScanMode 
   TileEdges<Pass>& edges = memory.edges;
   TileItem<Pass>& its = memory.its;
   const int thread = static_cast<int>(threadIdx.x);
-  const int threads = static_cast<int>(blockDim.x);
+  const int threads = one ? kTileThreads : static_cast<int>(blockDim.x);  // a constant takes no registers
   const int warp = thread / kWarp;
   Quad* const stage = memory.staging + warp * kStageQuads;
   const std::int64_t tile = std::int64_t{kEight} * threads;

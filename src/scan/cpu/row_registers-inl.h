@@ -194,10 +194,12 @@ struct RowRegistersOf {
     }
   }
   static PLANCK_MATH Bits narrow_pairs(bf16, const V* four) {
-    const Bits even = shift_right<16>(round_to_bf16(from_bits(narrow<float>(four[0], four[2]))));
-    const Bits odd = round_to_bf16(from_bits(narrow<float>(four[1], four[3])));
-    return even | (odd & Bits(0xFFFF0000U));
+    const Bits even = shift_right<16>(round_up(narrow<float>(four[0], four[2])));
+    return even | (round_up(narrow<float>(four[1], four[3])) & Bits(0xFFFF0000U));
   }
+  /// As round_to_bf16, but for NaN: of one that came from 16 bits, or from no NaN, the lower half is 0, and nothing is
+  /// carried into what makes it one.
+  static PLANCK_MATH Bits round_up(Bits u) { return u + Bits(0x7FFFU) + (shift_right<16>(u) & Bits(1U)); }
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   /// F16C widens eight neighbours: within a quarter the even elements come first, and of two quarters in a half too.

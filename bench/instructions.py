@@ -32,7 +32,16 @@ SMALL_CALL = 1024  # elements, below which a run counts, and not its elements
 
 # Words for files below src; the first pattern that fits decides.
 GROUPS = (
-    ("loads, transposes, stores", ("scan/cpu/row_registers-inl.h", "cpu/simd/span-inl.h", "cpu/streaming.*")),
+    (
+        "loads, transposes, stores",
+        (
+            "scan/cpu/row_registers-inl.h",
+            "scan/cpu/row_words-inl.h",
+            "scan/cpu/row_quarters-inl.h",
+            "cpu/simd/span-inl.h",
+            "cpu/streaming.*",
+        ),
+    ),
     ("prefixes", ("scan/cpu/row_prefixes-inl.h", "numerics/canonical_order.hpp")),
     ("steps, states", ("scan/cpu/row_kernel-inl.h", "scan/cpu/row_plain_sums-inl.h", "scan/cpu/row_exponential*")),
     ("blocks, places", ("scan/cpu/row_*", "scan/cpu/rows.*", "scan/cpu/kernel-inl.h", "cpu/strided/*")),

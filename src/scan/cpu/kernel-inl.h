@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include <tuple>
+#include <type_traits>
 
 #include "cpu/kernel_types.hpp"
 #include "scan/cpu/column_exponentials-inl.h"
@@ -66,8 +67,8 @@ constexpr bool kHasPosition = !std::is_same_v<Tuple, typename Placed<std::int64_
 
 #if PLANCK_SCAN_VECTORS
 /// A scan along rows, where states go no further than the row: of products of s32 the low words alone count, which is
-/// one multiplication instead of three.
-template <class Scan, class Out>
+/// one multiplication instead of three, and extrema up to f32 are chosen in lanes of 32 bits.
+template <class Scan, class In, class Out>
 struct AlongRows {
   using Type = Scan;
 };
@@ -77,9 +78,13 @@ struct LowProductScan : CumprodScan<Vec<std::uint64_t>> {
     return {{Vec<std::uint64_t>(hn::MulEven(hn::BitCast(words, a.part[0].raw), hn::BitCast(words, b.part[0].raw)))}};
   }
 };
-template <>
-struct AlongRows<CumprodScan<Vec<std::uint64_t>>, std::tuple<std::int32_t>> {
+template <class In>
+struct AlongRows<CumprodScan<Vec<std::uint64_t>>, In, std::tuple<std::int32_t>> {
   using Type = LowProductScan;
+};
+template <bool largest, bool last, bool positions, class T, class Out>
+struct AlongRows<ExtremumScan<Vec<double>, largest, last, positions>, std::tuple<T>, Out> {
+  using Type = ExtremumScan<Vec<std::conditional_t<sizeof(T) <= 4, float, double>>, largest, last, positions>;
 };
 #endif
 
@@ -144,7 +149,7 @@ struct ScanKernelOf {
     if constexpr (kExponential) {
       return &RowExponentials<ManyScan, Scan, In, Out>::run;
     } else if constexpr (!kHasPosition<In> && !kHasPosition<Out>) {
-      return &RowScan<typename AlongRows<ManyScan, Out>::Type, Scan, In, Out>::run;
+      return &RowScan<typename AlongRows<ManyScan, In, Out>::Type, Scan, In, Out>::run;
     }
 #endif
     return nullptr;

@@ -23,10 +23,9 @@ namespace planck::cpu::HWY_NAMESPACE {
 
 /// The first lane's block, element by element in scalar lanes: what is stored is converted in registers before and
 /// after.
-template <class Lanes>
+template <class Lanes, class Value>
 class RowBlock {
  public:
-  using Value = typename Lanes::Value;
   PLANCK_MATH explicit RowBlock(Lanes& lanes) : lanes_(lanes) { widen<0>(); }
   PLANCK_MATH void load(int s, Value* x) const { load_from<0>(s, x); }
   PLANCK_MATH void store(int s, const Value* y) { store_from<0>(s, y); }
@@ -38,7 +37,7 @@ class RowBlock {
  private:
   using V = Vec<Value>;
   using Lane = OneLane<Value>;
-  using Many = typename Lanes::Registers::Many;
+  using Many = ManyLanesOf<Value>;
   using Traits = typename Lanes::Traits;
   static constexpr int kLane = Lanes::kLane;
   static constexpr int kInputs = Lanes::kInputs;

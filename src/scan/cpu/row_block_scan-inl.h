@@ -24,12 +24,12 @@ template <class Scan, class One, class Lanes>
 class RowBlockScan {
  public:
   using V = LanesOf<Scan>;
-  using Value = LaneType<V>;
+  using Value = LanesOf<One>;
   using State = typename Scan::State;
   using OneState = typename One::State;
   using Traits = ScanTraits<Scan, V>;
   using Registers = typename Lanes::Registers;
-  using Block = RowBlock<Lanes>;
+  using Block = RowBlock<Lanes, Value>;
   using Prefixes = BlockPrefixes<One>;
 
   /// In scalar lanes, which is less work than registers with one lane in use; but sums and products in registers, with

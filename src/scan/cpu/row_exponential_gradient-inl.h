@@ -24,12 +24,7 @@ namespace planck::cpu::HWY_NAMESPACE {
 template <class Scan, class One, class In, class Out>
 class RowExponentialGradient {
  public:
-  static bool run(const RowRun& segment) {
-    if constexpr (!kFed) {
-      if (run_near_gradient(segment)) return true;
-    }
-    return run_far_gradient(segment);
-  }
+  static bool run(const RowRun& segment) { return run_near_gradient(segment) || run_far_gradient(segment); }
 
  private:
   using V = Vec<double>;
@@ -57,6 +52,21 @@ class RowExponentialGradient {
       dy.fetch_ahead(t);
       x.fetch_ahead(t);
       if constexpr (!kFed) y.fetch_ahead(t);
+    }
+    /// y, rounded to C, and e^-y of small ones.
+    PLANCK_MATH void small_negative_exp(std::int64_t t, std::int64_t n, F* narrow, V* weights) const {
+      if constexpr (kFed) {
+        V wide[kWide];
+        y.load(t, n, wide);
+        Lanes::narrow(wide, narrow);
+        for (int r = 0; r < kWide; ++r) wide[r] = V(0) - wide[r];
+        Parts::exp_small(wide, weights);
+      } else {
+        F small[kFull];
+        y.load(t, n, narrow);
+        for (int r = 0; r < kFull; ++r) small[r] = exp_small(F(0) - narrow[r]);
+        Lanes::widen(small, weights);
+      }
     }
     PLANCK_MATH void load_y(std::int64_t t, std::int64_t n, V* wide) const {
       if constexpr (kFed || sizeof(C) == 8) {
@@ -113,14 +123,12 @@ class RowExponentialGradient {
       from.fetch_ahead(t);
       from.dy.load(t, segment.n, dy);
       from.x.load(t, segment.n, x);
-      from.y.load(t, segment.n, y);
+      from.small_negative_exp(t, segment.n, y, weights);
       for (int r = 0; r < kFull; ++r) {
         const F most(PlainLimits<C>::kElement);
         near = near & is_plain_term(dy[r]) & (abs(x[r]) <= most) & (abs(y[r]) <= most);
-        y[r] = exp_small(F(0) - y[r]);
       }
       Lanes::widen(dy, terms);
-      Lanes::widen(y, weights);
       for (int r = 0; r < kWide; ++r) terms[r] = terms[r] * weights[r];
       ManyLanes::store<double>(terms, reinterpret_cast<std::byte*>(sums + t));
     }

@@ -98,6 +98,8 @@ class RowExponentials {
   static constexpr int kWide = ManyLanes::kRegisters;
   static constexpr int kFull = Lanes::kRegisters;
   using Row = PlainRow<One, C, false>;
+  static constexpr bool kWideLog = !std::is_same_v<Stored, T>;  ///< a feed's, of f64's bits
+  using Result = std::conditional_t<kWideLog, double, C>;
 
   static PLANCK_MATH bool run_plain(const RowRun& segment) {
     if constexpr (kGradient) {
@@ -185,12 +187,7 @@ class RowExponentials {
 
   // ---- forward ----
 
-  static bool run_forward(const RowRun& segment) {
-    if constexpr (std::is_same_v<Stored, T>) {
-      if (run_near(segment)) return true;
-    }
-    return run_far(segment);
-  }
+  static bool run_forward(const RowRun& segment) { return run_near(segment) || run_far(segment); }
 
   /// All x near 0: every sum is a number of C.
   static bool run_near(const RowRun& segment) {
@@ -210,11 +207,17 @@ class RowExponentials {
     if (!all_of(near)) return false;
     Row::add_up(segment, segment.prefix == nullptr ? nullptr : &prefix, 0, segment.writes, sums);
     if (!segment.writes) return true;
-    const RowElements<T, C> to(segment.output[0], segment.output_back);
+    const RowElements<Stored, Result> to(segment.output[0], segment.output_back);
     for (std::int64_t t = 0; t < segment.n; t += step) {
-      F y[kFull];
-      for (int r = 0; r < kFull; ++r) y[r] = log_normal(HWY_NAMESPACE::load<C>(sums + t + r * Lanes::lanes()));
-      to.store(t, segment.n, y, segment.streamed);
+      F sum[kFull];
+      Vec<Result> y[ComputeLanes<Result>::kRegisters];
+      for (int r = 0; r < kFull; ++r) sum[r] = HWY_NAMESPACE::load<C>(sums + t + r * Lanes::lanes());
+      if constexpr (kWideLog) {
+        Parts::log_normal(sum, y);
+      } else {
+        for (int r = 0; r < kFull; ++r) y[r] = log_normal(sum[r]);
+      }
+      to.store(t, segment.n, y, segment.streamed && !kWideLog);
     }
     return true;
   }
@@ -263,15 +266,14 @@ class RowExponentials {
   }
   static PLANCK_MATH void store_logs(const RowRun& segment, std::int64_t t, const V* sums, const V* k, bool lost,
                                      double constant) {
-    using Lane = std::conditional_t<std::is_same_v<Stored, T>, C, double>;
-    const RowElements<Stored, Lane> to(segment.output[0], segment.output_back);
-    Vec<Lane> y[ComputeLanes<Lane>::kRegisters];
+    const RowElements<Stored, Result> to(segment.output[0], segment.output_back);
+    Vec<Result> y[ComputeLanes<Result>::kRegisters];
     if (lost) {
-      for (auto& each : y) each = Vec<Lane>(static_cast<Lane>(constant));
+      for (auto& each : y) each = Vec<Result>(static_cast<Result>(constant));
     } else {
       Parts::log(sums, k, y);
     }
-    to.store(t, segment.n, y, segment.streamed && std::is_same_v<Stored, T>);
+    to.store(t, segment.n, y, segment.streamed && !kWideLog);
   }
 };
 

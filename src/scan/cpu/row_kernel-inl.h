@@ -127,9 +127,9 @@ class RowScan {
   template <bool back, bool fed_lanes>
   static PLANCK_MATH void scan_blocks(const RowRun& run, Lanes& lanes, Tile& tile) {
     V position(0);
-    const V step(static_cast<Value>(run.position_step));
+    const V step(Registers::place(run.position_step));
     if constexpr (Scan::kPositions && !Traits::kGradient) {
-      position = each_lane(lanes, [&](int lane) { return static_cast<Value>(lanes.position(lane)); });
+      position = each_lane(lanes, [&](int lane) { return Registers::place(lanes.position(lane)); });
     }
     V lag = tile.lag;
     const auto from = lanes.inputs();
@@ -153,7 +153,7 @@ class RowScan {
             fresh = Scan::lift(in, &lag);
           } else {
             fresh = Scan::lift(in, position);
-            if constexpr (Scan::kPositions) position = position + step;
+            if constexpr (Scan::kPositions) position = Registers::moved(position, step);
           }
           if constexpr (Traits::kBegins) {
             if (s == 0 && first + b == 0 && edges.any) fresh = with_edges(edges, in, fresh);
@@ -224,8 +224,9 @@ class RowScan {
       if constexpr (!kNeutral) begins[lane] = now.any() ? 0 : 1;
       OneState total;
       for (int k = 0; k < Scan::kParts; ++k) {
-        total.part[k] = totals[k][lane];
-        before[k][lane] = now.prefix().part[k];
+        const bool place = Scan::kPositions && !Traits::kGradient && k == 1;
+        total.part[k] = Registers::wide(totals[k][lane], place);
+        before[k][lane] = Registers::narrow(now.prefix().part[k], place);
       }
       if (inside || (there && lanes[lane].n == Lanes::kLane)) now.push(total);
     }
@@ -245,7 +246,7 @@ class RowScan {
   static PLANCK_MATH void write_blocks(const RowRun& run, Lanes& lanes, const Tile& tile) {
     V position(0);
     if constexpr (Scan::kPositions && Traits::kGradient) {
-      position = each_lane(lanes, [&](int lane) { return static_cast<Value>(lanes.position(lane)); });
+      position = each_lane(lanes, [&](int lane) { return Registers::place(lanes.position(lane)); });
     }
     Value edges[kLanes] = {};  // before they are overwritten
     if (lanes.writes_edges()) read_edges(lanes, edges);
@@ -297,7 +298,8 @@ class RowScan {
               if ((kKept >> k & 1) != 0) in[k] = tile.in[block][s][k];
             }
             Scan::gradients(in, true, position, inclusive, out);
-            if constexpr (Scan::kPositions) position = position + V(static_cast<Value>(run.position_step));
+            if constexpr (Scan::kPositions)
+              position = Registers::moved(position, V(Registers::place(run.position_step)));
           } else {
             out[0] = Scan::project(inclusive);
             if constexpr (kOutputs == 2) out[1] = Scan::position(inclusive);

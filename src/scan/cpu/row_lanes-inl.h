@@ -173,7 +173,7 @@ class RowLanes : public RowOperands<Scan, In, Out> {
   }
 
  private:
-  template <class>
+  template <class, class>
   friend class RowBlock;
 
   PLANCK_MATH void next_row() {

@@ -15,6 +15,7 @@
 
 #include "scan/cpu/kernel.hpp"
 #include "scan/cpu/row_registers-inl.h"
+#include "scan/cpu/row_words-inl.h"
 #include "scan/cpu/scans-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -90,11 +91,12 @@ class RowOperands {
         load<back, fed_lanes, which, k + 1>(first, x);
       }
     }
-    /// Asks for as much as a group has, kDistance further on: lanes lie too far apart for the processor to foresee.
+    /// Asks for as much as a group has, kDistance further on, which is behind all lanes: they lie too far apart for the
+    /// processor to foresee.
     template <bool back, int k = 0>
     PLANCK_MATH void fetch(int first) const {
       if constexpr (k < kInputs) {
-        constexpr std::int64_t kDistance = 512;
+        constexpr std::int64_t kDistance = std::max(512, kLanes * kLane);
         if constexpr (kRead<k> && !(kFed && k == kInputs - 1)) {
           constexpr std::int64_t kBytesOf = kBytes<InOf<k>>;
           constexpr std::int64_t kGroup = kSteps * kLanes * kBytesOf;
@@ -120,13 +122,19 @@ class RowOperands {
     PLANCK_MATH void store(int first, V (*y)[kSteps]) const {
       if constexpr (k < kStored) {
         if constexpr (Traits::kWritesExtremum && k == 0) flip_all(y[0], flip);
-        if (kFeeds && fed != nullptr) {
-          Registers::template store_lanes<kSteps>(y[k], first, fed);
-        } else if (kStored == 1 || there[k]) {
+        if (store_fed(first, y[k])) return;
+        if (kStored == 1 || there[k]) {
           Registers::template store<OutOf<k>, kSteps, back>(y[k], lane[k], first);
         }
         store<back, k + 1>(first, y);
       }
+    }
+    /// A feed's only output, if it stays as registers have it.
+    PLANCK_MATH bool store_fed(int first, V* y) const {
+      if constexpr (kFeeds) {
+        if (fed != nullptr) Registers::template store_lanes<kSteps>(y, first, fed);
+      }
+      return kFeeds && fed != nullptr;
     }
   };
   /// Step s of what was loaded.
@@ -145,7 +153,7 @@ class RowOperands {
     }
   }
   static PLANCK_MATH void flip_all(V* x, std::uint64_t mask) {
-    for (int s = 0; s < kSteps; ++s) x[s] = Registers::Many::flip(x[s], mask);
+    for (int s = 0; s < kSteps; ++s) x[s] = Registers::flip(x[s], mask);
   }
 };
 

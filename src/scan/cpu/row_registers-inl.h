@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "numerics/canonical_order.hpp"
+#include "scan/cpu/row_quarters-inl.h"
 #include "scan/cpu/scans-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -59,43 +60,27 @@ struct RowRegistersOf {
     }
   }
 
-  /// From scalars that are still in registers: a load of what was just stored piece by piece would wait for it.
-  static PLANCK_MATH V of_lanes(const Value* x) { return V(of_lanes(Tag<Value>(), x)); }
+  static PLANCK_MATH V of_lanes(const Value* x) { return V(RowQuarters::of_lanes(Tag<Value>(), x)); }
   static PLANCK_MATH Value first(V v) { return hn::GetLane(v.raw); }
 
+  static PLANCK_MATH V flip(V x, std::uint64_t mask) { return Many::flip(x, mask); }
+  /// A place along the row in a lane, and further on.
+  static PLANCK_MATH Value place(std::int64_t p) { return static_cast<Value>(p); }
+  static PLANCK_MATH V moved(V place, V by) { return place + by; }
+  /// A state's part, perhaps a place, as scalar lanes have it, and back.
+  static PLANCK_MATH Value wide(Value part, bool) { return part; }
+  static PLANCK_MATH Value narrow(Value part, bool) { return part; }
+
  private:
-  template <class D>
-  static PLANCK_MATH hn::Vec<D> of_lanes(D d, const Value* x) {
-    constexpr int kCount = static_cast<int>(hn::MaxLanes(D()));
-    if constexpr (kCount == 2) {
-      return hn::InterleaveLower(d, hn::Set(d, x[0]), hn::Set(d, x[1]));
-    } else {
-      const hn::Half<D> half;
-      return hn::Combine(d, of_lanes(half, x + kCount / 2), of_lanes(half, x));
-    }
-  }
-
-  /// Where steps of all lanes are: a step's element of lane b lies at at(b).
   template <class T>
-  struct Places {
-    const std::byte* const* lanes;
-    std::int64_t first;
-    bool back;
-    template <class U = const T>
-    PLANCK_MATH U* at(int b) const {
-      constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
-      const std::int64_t low = back ? -(first + kSteps<T> - 1) : first;
-      return reinterpret_cast<U*>(const_cast<std::byte*>(lanes[b]) + low * kBytes);
-    }
-  };
-
+  using Places = RowPlaces<T, kSteps<T>>;
   using Bits = Vec<std::uint32_t>;
   using Bits16 = hn::Vec<Tag<std::uint16_t>>;
   /// Elements of 32 bits, or pairs of 16, fill registers before they are widened; two lanes would leave half of one
   /// empty.
   template <class T>
   static constexpr bool kNarrow = kLanes >= 4 && sizeof(T) <= 4;
-  static constexpr int kRows = 4;  ///< registers that are transposed together; each has a piece of kLanes / 4 lanes
+  static constexpr int kRows = RowQuarters::kRows;  ///< each has a piece of kLanes / 4 lanes
 
   template <class T, bool back>
   static PLANCK_MATH void load_steps(const Places<T>& from, V* x) {
@@ -104,7 +89,7 @@ struct RowRegistersOf {
     } else {
       Bits rows[kRows];
       for (int r = 0; r < kRows; ++r) rows[r] = load_row(from, r);
-      transpose_in_quarters(rows);
+      RowQuarters::transpose(rows);
       for (int r = 0; r < kRows; ++r) {
         if constexpr (sizeof(T) == 4) {
           V pair[2];
@@ -137,7 +122,7 @@ struct RowRegistersOf {
           rows[r] = narrow_pairs(T(), four);
         }
       }
-      transpose_in_quarters(rows);
+      RowQuarters::transpose(rows);
       for (int r = 0; r < kRows; ++r) store_row(rows[r], to, r);
     }
   }
@@ -180,19 +165,6 @@ struct RowRegistersOf {
     const auto moved = hn::TableLookupLanes(hn::BitCast(d, words), hn::SetTableIndices(d, kOrder));
     return Bits(hn::BitCast(Tag<std::uint32_t>(), moved));
   }
-  /// Four registers: rows to columns, in all quarters alike.
-  static PLANCK_MATH void transpose_in_quarters(Bits* rows) {
-    const Tag<std::uint32_t> d;
-    const Tag<std::uint64_t> pairs;
-    const auto low = hn::BitCast(pairs, hn::InterleaveLower(d, rows[0].raw, rows[1].raw));
-    const auto high = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[0].raw, rows[1].raw));
-    const auto next_low = hn::BitCast(pairs, hn::InterleaveLower(d, rows[2].raw, rows[3].raw));
-    const auto next_high = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[2].raw, rows[3].raw));
-    rows[0] = Bits(hn::BitCast(d, hn::InterleaveLower(pairs, low, next_low)));
-    rows[1] = Bits(hn::BitCast(d, hn::InterleaveUpper(pairs, low, next_low)));
-    rows[2] = Bits(hn::BitCast(d, hn::InterleaveLower(pairs, high, next_high)));
-    rows[3] = Bits(hn::BitCast(d, hn::InterleaveUpper(pairs, high, next_high)));
-  }
 
   // ---- from words to f64 and back ----
 
@@ -222,10 +194,12 @@ struct RowRegistersOf {
     }
   }
   static PLANCK_MATH Bits narrow_pairs(bf16, const V* four) {
-    const Bits even = shift_right<16>(round_to_bf16(from_bits(narrow<float>(four[0], four[2]))));
-    const Bits odd = round_to_bf16(from_bits(narrow<float>(four[1], four[3])));
-    return even | (odd & Bits(0xFFFF0000U));
+    const Bits even = shift_right<16>(round_up(narrow<float>(four[0], four[2])));
+    return even | (round_up(narrow<float>(four[1], four[3])) & Bits(0xFFFF0000U));
   }
+  /// As round_to_bf16, but for NaN: of one that came from 16 bits, or from no NaN, the lower half is 0, and nothing is
+  /// carried into what makes it one.
+  static PLANCK_MATH Bits round_up(Bits u) { return u + Bits(0x7FFFU) + (shift_right<16>(u) & Bits(1U)); }
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   /// F16C widens eight neighbours: within a quarter the even elements come first, and of two quarters in a half too.
@@ -244,25 +218,14 @@ struct RowRegistersOf {
     const Bits16 apart = hn::Combine(Tag<std::uint16_t>(), patterns(four + 2), patterns(four));
     return Bits(hn::BitCast(Tag<std::uint32_t>(), sort_pairs(apart, false)));
   }
-  /// Pairs to even elements and odd ones, or back.
+  /// Even elements of a quarter before the odd ones, or back; and so of two quarters in a half.
   static PLANCK_MATH Bits16 sort_pairs(Bits16 x, bool apart) {
-    const Tag<std::uint8_t> bytes;
-    const Tag<std::uint16_t> d;
-    alignas(16) static constexpr std::uint8_t kApart[16] = {0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15};
-    alignas(16) static constexpr std::uint8_t kTogether[16] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
-    const auto within = [&](Bits16 v, const std::uint8_t* order) {
-      return hn::BitCast(d, hn::TableLookupBytes(hn::BitCast(bytes, v), hn::LoadDup128(bytes, order)));
-    };
     if constexpr (kLanes == 4) {
-      return within(x, apart ? kApart : kTogether);
+      return RowQuarters::sort_pairs(x, apart);
     } else {
-      // Of two quarters in a half: their even parts, then their odd ones.
-      const auto across = [&](Bits16 v) {
-        const Tag<std::uint64_t> words;
-        alignas(64) static constexpr std::int64_t kOrder[8] = {0, 2, 1, 3, 4, 6, 5, 7};
-        return hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(words, v), hn::SetTableIndices(words, kOrder)));
-      };
-      return apart ? across(within(x, kApart)) : within(across(x), kTogether);
+      alignas(64) static constexpr std::int64_t kOrder[8] = {0, 2, 1, 3, 4, 6, 5, 7};
+      if (apart) return RowQuarters::sort_halves(RowQuarters::sort_pairs(x, apart), kOrder);
+      return RowQuarters::sort_pairs(RowQuarters::sort_halves(x, kOrder), apart);
     }
   }
 #else

@@ -41,6 +41,8 @@ std::span<T> memory_for(std::int64_t needed, std::span<T> stack, const Workspace
 /// to fill registers.
 constexpr std::int64_t kShortRow = 32;
 constexpr std::int64_t kManyRows = 16;
+/// Places along longer ones do not fit the lanes of 32 bits that extrema are chosen in.
+constexpr std::int64_t kLongestPlacedRow = std::int64_t{1} << 32;
 
 /// Whether rows are the way: the elements along the axis lie side by side for every operand, in one order for all inputs
 /// and in one for all outputs, and registers are filled that way. Two inputs in different orders, or one that is
@@ -50,6 +52,7 @@ bool runs_along_rows(const ScanPass& scan) {
   const std::int64_t length = scan.loop.extent[scan.axis];
   if (kernel.row == nullptr || (kernel.feed != nullptr && kernel.feed->row == nullptr)) return false;
   if (scan.carry_in() >= 0 || scan.carry_out() >= 0) return false;
+  if (kernel.variant.position_bytes > 0 && length > kLongestPlacedRow) return false;
   if (length < kShortRow && scan.loop.count() / length >= kManyRows) return false;
   const auto in_one_order = [&](int begin, int end) {
     bool up = false;

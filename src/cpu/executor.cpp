@@ -1,4 +1,4 @@
-// The default executor: oneTBB's workers pull tasks off a shared counter, and the caller pulls with them, so
+// The default executor: oneTBB's workers pull tasks off shared counters, and the caller pulls with them, so
 // an operation ends even if no worker ever comes.
 #include <pthread.h>
 #include <tbb/blocked_range.h>
@@ -9,6 +9,7 @@
 #include <atomic>
 #include <exception>
 
+#include "core/task_shares.hpp"
 #include "planck/stream.hpp"
 
 namespace planck {
@@ -32,25 +33,23 @@ class TbbExecutor final : public Executor {
   }
 
   void for_each(std::int64_t count, int max_threads, Task task, void* context) noexcept override {
-    std::atomic<std::int64_t> next{0};
-    const auto pull = [&]() noexcept {
-      for (std::int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) task(context, i);
-    };
     const auto helpers = static_cast<int>(std::min<std::int64_t>(count, max_threads));
+    core::TaskShares shares(count, helpers);
+    const auto pull = [&](int helper) noexcept { shares.pull(helper, [&](std::int64_t i) { task(context, i); }); };
     if (helpers > 1 && concurrency() > 1) {
       pool_started.store(true, std::memory_order_relaxed);
       try {
         // Isolated: while it waits, the caller must not pick up the application's own TBB tasks.
         tbb::this_task_arena::isolate([&] {
           tbb::parallel_for(
-              tbb::blocked_range<int>(0, helpers, 1), [&](const tbb::blocked_range<int>&) { pull(); },
+              tbb::blocked_range<int>(0, helpers, 1), [&](const tbb::blocked_range<int>& own) { pull(own.begin()); },
               tbb::simple_partitioner());
         });
       } catch (const std::exception&) {
         // TBB could not start (out of memory or threads): the caller does what is left.
       }
     }
-    pull();
+    pull(0);
   }
 };
 

@@ -30,11 +30,24 @@ PLANCK_MATH void narrow_step(const float* from, T* to) {
   store_two<streamed>(load<float>(from), load<float>(from + hn::Lanes(Tag<float>())), to);
 }
 
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#define PLANCK_LOOKS_FOR_NAN
+PLANCK_MATH bool any_nan(const Pair<bf16>& a, const Pair<bf16>& b) {
+#if HWY_TARGET == HWY_AVX3
+  return (_mm512_cmp_ps_mask(a.first.raw.raw, a.second.raw.raw, _CMP_UNORD_Q) |
+          _mm512_cmp_ps_mask(b.first.raw.raw, b.second.raw.raw, _CMP_UNORD_Q)) != 0;
+#else
+  return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(a.first.raw.raw, a.second.raw.raw, _CMP_UNORD_Q),
+                                         _mm256_cmp_ps(b.first.raw.raw, b.second.raw.raw, _CMP_UNORD_Q))) != 0;
+#endif
+}
+#endif
+
 /// The same for n elements from i on, as far as they fill registers; gives where that ends.
 template <bool streamed, class T>
 PLANCK_MATH std::int64_t narrow_steps(const float* from, std::int64_t i, std::int64_t n, T* to) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(Tag<float>()));
-#if HWY_TARGET == HWY_AVX2
+#ifdef PLANCK_LOOKS_FOR_NAN
   // NaN is looked for in two registers at once, and seldom found.
   if constexpr (std::is_same_v<T, bf16>) {
     const float* x = from + i;
@@ -42,17 +55,16 @@ PLANCK_MATH std::int64_t narrow_steps(const float* from, std::int64_t i, std::in
     for (; i + 4 * lanes <= n; i += 4 * lanes, x += 4 * lanes, y += 4 * lanes) {
       const Pair<T> low{load<float>(x), load<float>(x + lanes)};
       const Pair<T> high{load<float>(x + 2 * lanes), load<float>(x + 3 * lanes)};
-      const __m256 nan = _mm256_or_ps(_mm256_cmp_ps(low.first.raw.raw, low.second.raw.raw, _CMP_UNORD_Q),
-                                      _mm256_cmp_ps(high.first.raw.raw, high.second.raw.raw, _CMP_UNORD_Q));
-      if (_mm256_movemask_ps(nan) == 0) {
-        store_numbers_in_order<streamed>(low, y);
-        store_numbers_in_order<streamed>(high, y + 2 * lanes);
-      } else {
+      if (any_nan(low, high)) {
         store_in_order<streamed>(low, y);
         store_in_order<streamed>(high, y + 2 * lanes);
+      } else {
+        store_numbers_in_order<streamed>(low, y);
+        store_numbers_in_order<streamed>(high, y + 2 * lanes);
       }
     }
   }
+#undef PLANCK_LOOKS_FOR_NAN
 #endif
   for (; i + 2 * lanes <= n; i += 2 * lanes) narrow_step<streamed>(from + i, to + i);
   return i;
@@ -163,15 +175,53 @@ PLANCK_MATH auto sum_of_four_blocks(const float* terms, std::int64_t pitch) {
   return sums;
 }
 
-/// Four blocks of 64, one to a lane.
-PLANCK_MATH void sum_four_blocks_of_64(const float* terms, double* sevens, double* eighths) {
+#if HWY_TARGET == HWY_AVX3
+/// The totals of eight blocks, two to a register: a third fewer instructions for each.
+PLANCK_MATH auto sum_of_eight_blocks(const float* terms, std::int64_t pitch) {
+  const Tag<float> d;
+  const Tag<double> wide;
+  const hn::Half<Tag<float>> half;
+  using Raw = hn::Vec<Tag<float>>;
+  Raw x[4];  // blocks k and 4 + k
+  for (int k = 0; k < 4; ++k) {
+    x[k] = hn::Combine(d, hn::LoadU(half, terms + (4 + k) * pitch), hn::LoadU(half, terms + k * pitch));
+  }
+  const auto low_01 = hn::BitCast(wide, hn::InterleaveLower(d, x[0], x[1]));
+  const auto low_23 = hn::BitCast(wide, hn::InterleaveLower(d, x[2], x[3]));
+  const auto high_01 = hn::BitCast(wide, hn::InterleaveUpper(d, x[0], x[1]));
+  const auto high_23 = hn::BitCast(wide, hn::InterleaveUpper(d, x[2], x[3]));
+  // Element k of the eight blocks in the lower half of each register, 4 + k in the upper one.
+  const __m512i order = _mm512_setr_epi64(0, 1, 4, 5, 2, 3, 6, 7);
+  const auto turned = [&](hn::Vec<Tag<double>> v) {
+    return Raw{_mm512_castpd_ps(_mm512_permutexvar_pd(order, v.raw))};
+  };
+  const Raw transposed[] = {
+      turned(hn::InterleaveLower(wide, low_01, low_23)), turned(hn::InterleaveUpper(wide, low_01, low_23)),
+      turned(hn::InterleaveLower(wide, high_01, high_23)), turned(hn::InterleaveUpper(wide, high_01, high_23))};
+  auto sums = hn::PromoteTo(wide, hn::LowerHalf(half, transposed[0]));
+  for (int k = 1; k < 4; ++k) sums = hn::Add(sums, hn::PromoteTo(wide, hn::LowerHalf(half, transposed[k])));
+  for (const Raw& each : transposed) sums = hn::Add(sums, hn::PromoteTo(wide, hn::UpperHalf(half, each)));
+  return sums;
+}
+#endif
+
+/// As many blocks of f32 as one register of f64 has lanes, and their totals.
+#if HWY_TARGET == HWY_AVX3
+using WideSums = Tag<double>;
+PLANCK_MATH auto sum_of_blocks(const float* terms, std::int64_t pitch) { return sum_of_eight_blocks(terms, pitch); }
+#else
+using WideSums = hn::FixedTag<double, 4>;
+PLANCK_MATH auto sum_of_blocks(const float* terms, std::int64_t pitch) { return sum_of_four_blocks(terms, pitch); }
+#endif
+
+/// So many blocks of 64, one to a lane.
+PLANCK_MATH void sum_lanes_of_blocks_of_64(const float* terms, double* sevens, double* eighths) {
   constexpr std::int64_t kBlock = kRadix * kRadix;
-  const hn::FixedTag<double, 4> wide;
-  auto sums = sum_of_four_blocks(terms, kBlock);
+  auto sums = sum_of_blocks(terms, kBlock);
 #pragma GCC unroll 1  // g++ would take the additions of all blocks last, through memory
-  for (int b = 1; b < kRadix - 1; ++b) sums = hn::Add(sums, sum_of_four_blocks(terms + b * kRadix, kBlock));
-  hn::StoreU(sums, wide, sevens);
-  hn::StoreU(sum_of_four_blocks(terms + (kRadix - 1) * kRadix, kBlock), wide, eighths);
+  for (int b = 1; b < kRadix - 1; ++b) sums = hn::Add(sums, sum_of_blocks(terms + b * kRadix, kBlock));
+  hn::StoreU(sums, WideSums(), sevens);
+  hn::StoreU(sum_of_blocks(terms + (kRadix - 1) * kRadix, kBlock), WideSums(), eighths);
 }
 #endif
 #endif
@@ -181,8 +231,9 @@ void sum_blocks(const Term* terms, std::int64_t blocks, double* totals) {
   std::int64_t b = 0;
 #if HWY_TARGET != HWY_SCALAR && HWY_MAX_BYTES >= 32
   if constexpr (sizeof(Term) == 4) {
-    for (; b + 4 <= blocks; b += 4) {
-      hn::StoreU(sum_of_four_blocks(terms + kRadix * b, kRadix), hn::FixedTag<double, 4>(), totals + b);
+    constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(WideSums()));
+    for (; b + kLanes <= blocks; b += kLanes) {
+      hn::StoreU(sum_of_blocks(terms + kRadix * b, kRadix), WideSums(), totals + b);
     }
   }
 #endif
@@ -198,7 +249,10 @@ void sum_blocks_of_64(const Term* terms, std::int64_t blocks, double* sevens, do
   std::int64_t b = 0;
 #if HWY_TARGET != HWY_SCALAR && HWY_MAX_BYTES >= 32
   if constexpr (sizeof(Term) == 4) {
-    for (; b + 4 <= blocks; b += 4) sum_four_blocks_of_64(terms + kRadix * kRadix * b, sevens + b, eighths + b);
+    constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(WideSums()));
+    for (; b + kLanes <= blocks; b += kLanes) {
+      sum_lanes_of_blocks_of_64(terms + kRadix * kRadix * b, sevens + b, eighths + b);
+    }
   }
 #endif
   for (; b < blocks; ++b) {

@@ -43,6 +43,31 @@ PLANCK_MATH void store_numbers_in_order(Pair<T> x, T* to) {
 }
 #endif
 
+/// Codes are one full register where the target packs four registers of them into one.
+#define PLANCK_PACKS_CODES (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
+
+/// store_codes, streamed to an address aligned to the register if asked for.
+template <bool streamed, class T>
+PLANCK_MATH void put_codes(const Vec<float>* x, T* to) {
+#if HWY_TARGET == HWY_AVX3
+  // Packing works within 128-bit quarters; one permutation of whole quadruples puts them in order.
+  const __m512i low = _mm512_packs_epi32(to_integers(x[0]).raw, to_integers(x[1]).raw);
+  const __m512i high = _mm512_packs_epi32(to_integers(x[2]).raw, to_integers(x[3]).raw);
+  const __m512i codes = std::is_signed_v<T> ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const hn::Vec<Tag<T>> packed{_mm512_permutexvar_epi32(order, codes)};
+  store_full<streamed>(Vec<T>(packed), to);
+#else
+  if constexpr (streamed && PLANCK_PACKS_CODES) {
+    alignas(64) T packed[HWY_MAX_BYTES];  // never leaves its register
+    store_codes(x, packed);
+    store_full<true>(Vec<T>(hn::Load(Tag<T>(), packed)), to);
+  } else {
+    store_codes(x, to);
+  }
+#endif
+}
+
 template <class Kernel, class Inputs = typename Kernel::Inputs, class Outputs = typename Kernel::Outputs>
 struct Span;
 
@@ -65,8 +90,8 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   /// A 16-bit output and terms beside it: the same.
   static constexpr bool kMixed = sizeof(C) == 4 && kOutputs > 1 && sizeof(Out0) == 2 && !kPaired
                                  && HWY_TARGET != HWY_SCALAR;
-  /// Whether every store is a full register, which streaming needs. Codes are where store_codes makes one of them.
-  static constexpr bool kStreamedCodes = kPacked && HWY_TARGET == HWY_AVX2;
+  /// Whether every store is a full register, which streaming needs.
+  static constexpr bool kStreamedCodes = kPacked && PLANCK_PACKS_CODES;
   static constexpr bool kStreamable =
       kPaired || kOrdered || kMixed || kStreamedCodes || (std::is_same_v<Out, C> && ...);
 
@@ -186,17 +211,6 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
     }
   }
 
-  template <bool streamed>
-  static PLANCK_MATH void put_codes(const Vec<C>* codes, Out0* to) {
-    if constexpr (streamed) {
-      alignas(64) Out0 packed[HWY_MAX_BYTES];  // never leaves its register
-      store_codes(codes, packed);
-      store_full<true>(Vec<Out0>(hn::Load(Tag<Out0>(), packed)), to);
-    } else {
-      store_codes(codes, to);
-    }
-  }
-
   template <bool may_stream, class T>
   static PLANCK_MATH void put(Pair<T> x, T* to, bool streamed) {
     if (may_stream && streamed) {
@@ -246,6 +260,8 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
 
   static unsigned char* at(void* p, std::int64_t bytes) { return static_cast<unsigned char*>(p) + bytes; }
 };
+
+#undef PLANCK_PACKS_CODES
 
 }  // namespace planck::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

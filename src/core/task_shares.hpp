@@ -1,0 +1,46 @@
+// Tasks dealt to threads in shares of neighbours: call upon call, a thread finds in its own caches what it worked on
+// before, and what it writes next lies beside it. Beside a peer that cuts at the same places, a call on 64 Ki elements
+// took a quarter longer when whoever came took the next task.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace planck::core {
+
+class TaskShares {
+ public:
+  TaskShares(std::int64_t count, int threads) noexcept : count_(count), shares_(std::clamp(threads, 1, kMostShares)) {
+    for (int s = 0; s < shares_; ++s) next_[s].task.store(begin_of(s), std::memory_order_relaxed);
+  }
+
+  /// Runs tasks until none is left: those of the thread's own share, then what others have not come to.
+  template <class Run>
+  void pull(int thread, const Run& run) noexcept {
+    for (int k = 0; k < shares_; ++k) {
+      const int share = (thread + k) % shares_;
+      const std::int64_t end = begin_of(share + 1);
+      auto& next = next_[share].task;
+      for (std::int64_t i = next.fetch_add(1); i < end; i = next.fetch_add(1)) run(i);
+    }
+  }
+
+ private:
+  static constexpr int kMostShares = 64;
+  struct alignas(64) Next {
+    std::atomic<std::int64_t> task;
+  };
+
+  /// The first shares are one longer where they cannot be equal.
+  std::int64_t begin_of(int share) const noexcept {
+    return share * (count_ / shares_) + std::min<std::int64_t>(share, count_ % shares_);
+  }
+
+  std::int64_t count_;
+  int shares_;
+  std::array<Next, kMostShares> next_;
+};
+
+}  // namespace planck::core

@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(header_of(header).tensors.size() == header.tensors.size());
   decode(header, bytes);
   try {
-    const HuggingFace model = hugging_face_of(header, "file");
+    const HuggingFace model = hugging_face_of(header, fetch, "file");
     require(model.tensors.size() == header.tensors.size());
     require(parse_document(model.config, "config").kind == Json::Kind::Object);
   } catch (const Failure& failure) {

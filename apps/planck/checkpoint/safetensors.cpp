@@ -18,7 +18,6 @@ constexpr Dtype kOtherDtypes[] = {
     {"C64", 64, {}},    {"F6_E2M3", 6, {}}, {"F6_E3M2", 6, {}}, {"F4", 4, {}},
 };
 
-constexpr const char* kMetadataKey = "__metadata__";
 /// Only unknown members can be nested more than a few levels; the reference implementation reads as many.
 constexpr int kMaxHeaderDepth = 127;
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "checkpoint/file.hpp"
+#include "gguf/blocks.hpp"
 #include "planck/element.hpp"
 
 namespace planck::cli {
@@ -37,11 +38,15 @@ struct TensorInfo {
   std::int64_t elements = 0;
   std::uint64_t begin = 0;  ///< in the file, header included
   std::uint64_t bytes = 0;
+  const gguf::BlockType* blocks = nullptr;  ///< of a GGUF file: how the elements are coded; null: as they are
 
   bool is_float() const noexcept { return dtype.is_float(); }
 };
 
 using Metadata = std::vector<std::pair<std::string, std::string>>;
+
+/// The name in a header that is no tensor's.
+inline constexpr const char* kMetadataKey = "__metadata__";
 
 struct Header {
   std::vector<TensorInfo> tensors;  ///< in the order of their bytes

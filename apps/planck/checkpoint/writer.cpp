@@ -10,7 +10,7 @@ constexpr const char* kConfigName = "config.json";
 /// Everything that the output's folder will hold.
 std::set<fs::path> files_of(const Checkpoint& checkpoint) {
   std::set<fs::path> files;
-  for (const Shard& shard : checkpoint.shards) files.insert(shard.name);
+  for (const Shard& shard : checkpoint.shards) files.insert(shard.written);
   if (checkpoint.config_text) files.insert(kConfigName);
   if (!checkpoint.index_name.empty()) files.insert(checkpoint.index_name);
   for (const OtherFile& other : checkpoint.others) files.insert(other.relative);
@@ -40,9 +40,9 @@ CheckpointWriter::CheckpointWriter(const Checkpoint& checkpoint, const std::stri
   if (!page.empty()) check_report(page, output_->place(), page_inside, force, checkpoint.inputs);
 }
 
-File CheckpointWriter::create(const std::string& shard_name) const {
+File CheckpointWriter::create(const std::string& name) const {
   if (!folder_) return File::create(output_->temporary());
-  const fs::path path = output_->temporary() / shard_name;
+  const fs::path path = output_->temporary() / name;
   fs::create_directories(path.parent_path());
   return File::create(path);
 }

@@ -18,8 +18,8 @@ class CheckpointWriter {
   /// page will be written later: checked now, before the work.
   CheckpointWriter(const Checkpoint& checkpoint, const std::string& output, bool force, const std::string& report);
 
-  /// A new file for the shard of this name.
-  File create(const std::string& shard_name) const;
+  /// A new file for the shard that is `written` under this name.
+  File create(const std::string& name) const;
 
   /// Adds config.json, the index and the other files of a folder, and publishes; the bytes of all files.
   std::uint64_t finish(const std::optional<std::string>& config,

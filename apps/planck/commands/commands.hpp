@@ -17,6 +17,7 @@ void quantize_command(const QuantizeOptions& options);
 struct DequantizeOptions {
   std::vector<std::string> inputs;
   std::string output;
+  std::string names = "gguf";  ///< of a GGUF file's tensors: its own, or "hf"
   int threads = 0;
   bool force = false;
   bool copy_all = false;

@@ -1,7 +1,9 @@
-// planck dequantize: codes and scales back to floats, everything else as it is.
+// planck dequantize: codes and scales, and GGUF's blocks, back to floats, everything else as it is.
+#include <algorithm>
 #include <cstdio>
 
 #include "checkpoint/folder.hpp"
+#include "checkpoint/hugging_face.hpp"
 #include "checkpoint/writer.hpp"
 #include "commands/commands.hpp"
 #include "quantize/stored.hpp"
@@ -28,18 +30,61 @@ std::optional<std::string> plain_config(const Checkpoint& checkpoint) {
 /// The output: its files, each with its tensors in their order, and what they come to.
 struct Restored {
   std::vector<std::pair<std::string, std::vector<TensorInfo>>> files;
-  std::int64_t coded = 0;  ///< tensors that were codes
+  std::int64_t coded = 0;  ///< tensors that were codes or blocks
   std::uint64_t bytes = 0;
 };
 
-Restored restored_of(const Checkpoint& checkpoint, const std::vector<StoredTensor>& tensors) {
-  Restored restored;
-  for (const Shard& shard : checkpoint.shards) restored.files.emplace_back(shard.name, std::vector<TensorInfo>());
-  for (const StoredTensor& each : tensors) {
-    restored.coded += each.coded() ? 1 : 0;
-    restored.files[each.shard].second.push_back(new_tensor(each.tensor->name, each.dtype(), each.tensor->shape));
+/// What a GGUF file must have beyond being whole: blocks that are decoded, and names that safetensors can hold.
+void check_gguf(const Checkpoint& checkpoint) {
+  for (const Shard& shard : checkpoint.shards) {
+    if (!shard.gguf) continue;
+    const gguf::Value* parts = shard.gguf->find("split.count");
+    if (parts != nullptr && parts->text != std::to_string(checkpoint.shards.size()) && parts->text != "0") {
+      throw Failure(ExitCode::Refused, text(in_quotes(shard.name), " is one of ", printable(parts->text),
+                                            " parts of a model (split.count): give all of them"));
+    }
+    for (const TensorInfo& tensor : shard.header.tensors) {
+      check_decodes(tensor);
+      if (tensor.name == kMetadataKey) {
+        throw Failure(ExitCode::Refused,
+                      text("tensor ", in_quotes(tensor.name), ": safetensors keeps this name for what is no tensor"));
+      }
+    }
   }
-  if (restored.coded == 0) {
+}
+
+/// With --names hf: new names, rows in their order, and a config.json.
+void take_hugging_face_names(Checkpoint& checkpoint, std::vector<StoredTensor>& tensors,
+                             std::vector<std::string>& names) {
+  if (checkpoint.shards.size() != 1 || !checkpoint.shards.front().gguf) {
+    throw Failure(ExitCode::Usage, "--names hf needs one GGUF file, and nothing else, as its input");
+  }
+  const Shard& shard = checkpoint.shards.front();
+  const gguf::Fetch fetch = [&](std::span<std::byte> to, std::uint64_t offset) { shard.file.read(to, offset); };
+  HuggingFace model = hugging_face_of(*shard.gguf, fetch, in_quotes(shard.name));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    names[i] = std::move(model.tensors[i].name);
+    tensors[i].rotary_heads = model.tensors[i].rotary_heads;
+  }
+  // What has become a part of config.json is no tensor any more.
+  if (const auto first = std::find(names.begin(), names.end(), ""); first != names.end()) {
+    tensors.erase(tensors.begin() + (first - names.begin()));
+    names.erase(first);
+  }
+  checkpoint.config_text = std::move(model.config);
+}
+
+Restored restored_of(const Checkpoint& checkpoint, const std::vector<StoredTensor>& tensors,
+                     const std::vector<std::string>& names) {
+  Restored restored;
+  for (const Shard& shard : checkpoint.shards) restored.files.emplace_back(shard.written, std::vector<TensorInfo>());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const StoredTensor& each = tensors[i];
+    restored.coded += each.coded() || each.tensor->blocks != nullptr ? 1 : 0;
+    restored.files[each.shard].second.push_back(new_tensor(names[i], each.dtype(), each.tensor->shape));
+  }
+  // A GGUF file of plain elements alone becomes safetensors, which is worth something too.
+  if (tensors.empty() || (restored.coded == 0 && checkpoint.gguf_shard() == nullptr)) {
     throw Failure(ExitCode::Refused, text("nothing to dequantise in ", in_quotes(checkpoint.title),
                                           ": no tensor of I8 or U8 has scales beside it (name + \"_scale\")"));
   }
@@ -51,7 +96,8 @@ std::vector<File> create_files(const Checkpoint& checkpoint, const CheckpointWri
   std::vector<File> outputs;
   for (std::size_t s = 0; s < restored.files.size(); ++s) {
     auto& [name, tensors] = restored.files[s];
-    const std::string header = lay_out(tensors, checkpoint.shards[s].header.metadata);
+    const Shard& shard = checkpoint.shards[s];
+    const std::string header = lay_out(tensors, shard.gguf ? Metadata{{"format", "pt"}} : shard.header.metadata);
     outputs.push_back(writer.create(name));
     outputs.back().write(std::as_bytes(std::span(header)), 0);
     restored.bytes += header.size();
@@ -100,10 +146,15 @@ void print(const DequantizeOptions& options, const Checkpoint& checkpoint, const
 }  // namespace
 
 void dequantize_command(const DequantizeOptions& options) {
-  const Checkpoint checkpoint = with_folder_files(open_checkpoint(options.inputs), options.copy_all);
-  const std::vector<StoredTensor> tensors = stored_tensors(checkpoint);
+  Checkpoint checkpoint = with_folder_files(open_checkpoint(options.inputs), options.copy_all);
+  check_gguf(checkpoint);
+  std::vector<StoredTensor> tensors = stored_tensors(checkpoint);
+  std::vector<std::string> names;
+  names.reserve(tensors.size());
+  for (const StoredTensor& each : tensors) names.push_back(each.tensor->name);
+  if (options.names == "hf") take_hugging_face_names(checkpoint, tensors, names);
   const std::optional<std::string> config = plain_config(checkpoint);
-  Restored restored = restored_of(checkpoint, tensors);
+  Restored restored = restored_of(checkpoint, tensors, names);
   CheckpointWriter writer(checkpoint, options.output, options.force, "");
   Workers workers(options.threads);
   const std::vector<File> outputs = create_files(checkpoint, writer, restored);
@@ -114,10 +165,10 @@ void dequantize_command(const DequantizeOptions& options) {
   for (const StoredTensor& each : tensors) {
     const TensorInfo& out = restored.files[each.shard].second[next[each.shard]++];
     const File& output = outputs[each.shard];
-    if (each.coded()) {
-      write_elements(each, out, output, workers, plans, advance);
-    } else {
+    if (each.copied()) {
       copy_bytes(workers, advance, *each.file, each.tensor->begin, each.tensor->bytes, output, out.begin);
+    } else {
+      write_elements(each, out, output, workers, plans, advance);
     }
   }
   for (const File& output : outputs) output.sync();

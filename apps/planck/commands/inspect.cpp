@@ -25,7 +25,7 @@ std::vector<Inspected> inspect_all(const Checkpoint& checkpoint, const InspectOp
   for (const Shard& shard : checkpoint.shards) {
     for (const TensorInfo& tensor : shard.header.tensors) {
       Inspected& each = all.emplace_back(Inspected{shard, tensor, {}});
-      if (!options.header_only && has_range(tensor.dtype) && tensor.elements > 0) {
+      if (!options.header_only && has_range(tensor) && tensor.elements > 0) {
         each.range = range_in_file(shard.file, tensor, workers);
       }
       progress.advance(tensor.bytes);
@@ -101,6 +101,10 @@ void print_totals(const Checkpoint& checkpoint, const std::vector<Inspected>& al
                 sum.first == 1 ? "tensor" : "tensors", bytes_text(sum.second).c_str());
   }
   for (const Shard& shard : checkpoint.shards) {
+    if (shard.gguf) {
+      std::printf("format of %s: GGUF, version %u, alignment %llu\n", printable(shard.name).c_str(),
+                  shard.gguf->version, static_cast<unsigned long long>(shard.gguf->alignment));
+    }
     for (const auto& [name, value] : shard.header.metadata) {
       std::printf("metadata of %s: %s = %s\n", printable(shard.name).c_str(), printable(name).c_str(),
                   printable(value).c_str());

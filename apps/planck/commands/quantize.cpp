@@ -213,6 +213,14 @@ void print_table(const Summary& run, const Report& report) {
   std::printf("\n");
 }
 
+void check_format(const Checkpoint& checkpoint) {
+  if (const Shard* shard = checkpoint.gguf_shard()) {
+    throw Failure(ExitCode::Refused, text(in_quotes(shard->name),
+                                          " is a GGUF file: planck dequantize makes the safetensors checkpoint of it ",
+                                          "that can be quantised"));
+  }
+}
+
 /// What would be wrong of the whole checkpoint, whichever tensors are chosen.
 void check_checkpoint(const Checkpoint& checkpoint, const Selection& selection, const QuantizeOptions& options) {
   if (checkpoint.adapter && options.compressed_tensors()) {
@@ -253,6 +261,7 @@ void quantize_command(const QuantizeOptions& options) {
   const QuantizeSettings settings = settings_of(options);
   if (options.output.empty() && !options.dry_run) throw Failure(ExitCode::Usage, "--output is missing (or --dry-run)");
   const Checkpoint checkpoint = with_folder_files(open_checkpoint(options.inputs), options.copy_all);
+  check_format(checkpoint);
   const Selection selection = select_tensors(checkpoint, options, settings);
   check_checkpoint(checkpoint, selection, options);
   Summary run{options, settings, checkpoint, selection, {}, checkpoint.file_bytes(), 0, kNoNumber, 1, {}};
@@ -276,12 +285,12 @@ void quantize_command(const QuantizeOptions& options) {
     std::size_t first_row = 0;
     for (std::size_t s = 0; s < plans.size(); ++s) {
       const Shard& shard = checkpoint.shards[s];
-      const File output = writer.create(shard.name);
+      const File output = writer.create(shard.written);
       write_shard(shard, selection.choices[s], plans[s], output, workers, quantizer, advance,
                   run.rows.data() + first_row);
       output.sync();
       first_row += selection.choices[s].size();
-      written.emplace_back(shard.name, std::move(plans[s].tensors));
+      written.emplace_back(shard.written, std::move(plans[s].tensors));
     }
     run.folder_bytes_after = writer.finish(config, written, workers, advance);
     run.seconds = progress.seconds();

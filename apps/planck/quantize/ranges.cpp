@@ -71,16 +71,18 @@ struct IntegerSums {
 /// measure(bytes, count, scratch) of every piece, merged in their order.
 template <class Sums, class Measure>
 Sums over_pieces(const File& file, const TensorInfo& tensor, Workers& workers, const Measure& measure) {
-  const std::int64_t size = tensor.dtype.bits / 8;
+  // Of one element, or of one block.
+  const std::int64_t unit = tensor.blocks != nullptr ? tensor.blocks->elements : 1;
+  const std::int64_t size = tensor.blocks != nullptr ? tensor.blocks->bytes : tensor.dtype.bits / 8;
   const std::int64_t pieces = (tensor.elements + kStoredPiece - 1) / kStoredPiece;
   std::vector<Sums> sums(static_cast<std::size_t>(pieces));
   workers.for_each(pieces, [&](int worker, std::int64_t p) {
     Scratch& own = workers.scratch(worker);
     const std::int64_t first = p * kStoredPiece;
     const auto count = static_cast<std::size_t>(std::min(kStoredPiece, tensor.elements - first));
-    const std::size_t bytes = count * static_cast<std::size_t>(size);
+    const std::size_t bytes = count / static_cast<std::size_t>(unit) * static_cast<std::size_t>(size);
     std::byte* memory = own.slot(0, bytes);
-    file.read({memory, bytes}, tensor.begin + static_cast<std::uint64_t>(first * size));
+    file.read({memory, bytes}, tensor.begin + static_cast<std::uint64_t>(first / unit * size));
     sums[static_cast<std::size_t>(p)] = measure(memory, count, own);
   });
   Sums total;
@@ -116,7 +118,9 @@ bool with_integer(std::string_view dtype, const Call& call) {
 
 }  // namespace
 
-bool has_range(const Dtype& dtype) noexcept {
+bool has_range(const TensorInfo& tensor) noexcept {
+  const Dtype& dtype = tensor.dtype;
+  if (tensor.blocks != nullptr) return tensor.blocks->decodes();
   return dtype.is_float() || byte_float_of(dtype) != nullptr || with_integer(dtype.name, [](auto) {});
 }
 
@@ -141,6 +145,13 @@ TensorRange range_in_file(const File& file, const TensorInfo& tensor, Workers& w
   const auto over_floats = [&](const auto& measure) {
     return of_floats(over_pieces<RangeSums>(file, tensor, workers, measure));
   };
+  if (tensor.blocks != nullptr) {
+    return over_floats([&](const std::byte* memory, std::size_t count, Scratch& own) {
+      const std::span<float> wide(reinterpret_cast<float*>(own.slot(1, count * sizeof(float))), count);
+      tensor.blocks->decode(memory, static_cast<std::int64_t>(count) / tensor.blocks->elements, wide.data());
+      return range_of(std::span<const float>(wide));
+    });
+  }
   if (const ByteFloat* format = byte_float_of(tensor.dtype)) {
     std::array<float, 256> values{};
     for (int code = 0; code < 256; ++code) values[static_cast<std::size_t>(code)] = decode(*format, code);

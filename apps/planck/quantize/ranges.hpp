@@ -20,8 +20,8 @@ struct TensorRange {
   std::int64_t infinities = 0;
 };
 
-/// Not for complex numbers and elements of less than a byte.
-bool has_range(const Dtype& dtype) noexcept;
+/// Not for complex numbers and elements of less than a byte, but for GGUF's blocks that are decoded.
+bool has_range(const TensorInfo& tensor) noexcept;
 
 /// Of a tensor that `has_range`, piece by piece.
 TensorRange range_in_file(const File& file, const TensorInfo& tensor, Workers& workers);

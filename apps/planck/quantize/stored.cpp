@@ -1,6 +1,7 @@
 #include "quantize/stored.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -74,7 +75,22 @@ void fit_scales(StoredTensor& stored) {
   }
 }
 
+/// "Q4_0, Q4_1, …".
+std::string decoded_types() {
+  std::string names;
+  for (const gguf::BlockType& type : gguf::block_types()) {
+    if (type.decodes()) names += text(names.empty() ? "" : ", ", type.name);
+  }
+  return names;
+}
+
 }  // namespace
+
+void check_decodes(const TensorInfo& tensor) {
+  if (tensor.blocks == nullptr || tensor.blocks->decodes()) return;
+  throw Failure(ExitCode::Refused, text("tensor ", in_quotes(tensor.name), ": blocks of ", tensor.blocks->name,
+                                        " are not decoded; ", decoded_types(), " are"));
+}
 
 std::vector<StoredTensor> stored_tensors(const Checkpoint& checkpoint) {
   std::vector<StoredTensor> all;
@@ -90,7 +106,7 @@ std::vector<StoredTensor> stored_tensors(const Checkpoint& checkpoint) {
         info = checkpoint.find(name);
         if (info != nullptr) file = &checkpoint.shards[checkpoint.shard_of(name)].file;
       };
-      if (tensor.dtype.kind && is_quantized(*tensor.dtype.kind)) {
+      if (tensor.dtype.kind && is_quantized(*tensor.dtype.kind) && !checkpoint.shards[s].gguf) {
         part("_scale", stored.scale, stored.scale_file);
         if (stored.scale != nullptr && !stored.scale->is_float()) stored.scale = nullptr;
       }
@@ -109,14 +125,65 @@ std::vector<StoredTensor> stored_tensors(const Checkpoint& checkpoint) {
   return all;
 }
 
+const Dtype& StoredTensor::dtype() const noexcept {
+  static const Dtype decoded = dtype_of(ElementKind::F32);
+  if (tensor->blocks != nullptr) return decoded;
+  return coded() ? scale->dtype : tensor->dtype;
+}
+
+/// Elements that are no codes, in the file's order.
+void StoredTensor::load(std::int64_t first, std::int64_t count, std::byte* to, Scratch& scratch,
+                        std::size_t slot) const {
+  const auto place = [&](std::int64_t index, std::int64_t bytes) {
+    return tensor->begin + static_cast<std::uint64_t>(index * bytes);
+  };
+  if (tensor->blocks == nullptr) {
+    const std::int64_t size = tensor->dtype.bits / 8;
+    const auto bytes = static_cast<std::size_t>(count * size);
+    file->will_read(place(first, size) + kReadAhead, bytes);
+    file->read({to, bytes}, place(first, size));
+    return;
+  }
+  check_decodes(*tensor);
+  const gguf::BlockType& type = *tensor->blocks;
+  const std::int64_t first_block = first / type.elements;
+  const std::int64_t blocks = (first + count + type.elements - 1) / type.elements - first_block;
+  const auto bytes = static_cast<std::size_t>(blocks * type.bytes);
+  std::byte* coded_blocks = scratch.slot(slot, bytes);
+  file->will_read(place(first_block, type.bytes) + kReadAhead, bytes);
+  file->read({coded_blocks, bytes}, place(first_block, type.bytes));
+  if (blocks * type.elements == count) {
+    type.decode(coded_blocks, blocks, reinterpret_cast<float*>(to));
+    return;
+  }
+  std::byte* whole = scratch.slot(slot + 1, static_cast<std::size_t>(blocks * type.elements) * sizeof(float));
+  type.decode(coded_blocks, blocks, reinterpret_cast<float*>(whole));
+  std::memcpy(to, whole + static_cast<std::size_t>(first - first_block * type.elements) * sizeof(float),
+              static_cast<std::size_t>(count) * sizeof(float));
+}
+
+void StoredTensor::load_rotary(std::int64_t first, std::int64_t count, std::byte* to, Scratch& scratch,
+                               std::size_t slot) const {
+  const std::int64_t size = dtype().bits / 8;
+  const std::int64_t width = tensor->elements / tensor->shape.front();
+  const std::int64_t head = tensor->shape.front() / rotary_heads;  // rows of one
+  for (std::int64_t at = first; at < first + count;) {
+    const std::int64_t row = at / width;
+    const std::int64_t column = at % width;
+    const std::int64_t run = std::min(width - column, first + count - at);
+    const std::int64_t in_head = row % head;
+    const std::int64_t from = row - in_head + in_head % (head / 2) * 2 + in_head / (head / 2);
+    load(from * width + column, run, to + (at - first) * size, scratch, slot);
+    at += run;
+  }
+}
+
 const std::byte* StoredTensor::read(std::int64_t first, std::int64_t count, RestorePlans& plans, Scratch& scratch,
                                     std::size_t slot) const {
   const std::int64_t size = dtype().bits / 8;
   std::byte* to = scratch.slot(slot, static_cast<std::size_t>(count * size));
   if (!coded()) {
-    const std::uint64_t at = tensor->begin + static_cast<std::uint64_t>(first * size);
-    file->will_read(at + kReadAhead, static_cast<std::uint64_t>(count * size));
-    file->read({to, static_cast<std::size_t>(count * size)}, at);
+    rotary_heads > 0 ? load_rotary(first, count, to, scratch, slot + 1) : load(first, count, to, scratch, slot + 1);
     return to;
   }
   const std::int64_t band = rows / scale_rows;         // rows that share their scales

@@ -58,7 +58,7 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   /// All operands f16 or bf16 alike: two registers of lanes a step, so that memory is moved in full registers.
   static constexpr bool kPaired = sizeof(C) == 4 && ((sizeof(In) == 2) && ...) && ((sizeof(Out) == 2) && ...);
   /// Codes: four registers of lanes a step, for the same reason.
-  static constexpr bool kPacked = sizeof(C) == 4 && kOutputs == 1 && std::is_integral_v<Out0> && sizeof(Out0) == 1;
+  static constexpr bool kPacked = sizeof(C) == 4 && kOutputs == 1 && sizeof(Out0) == 1;
   /// One 16-bit output of other inputs: two registers of lanes a step, in order.
   static constexpr bool kOrdered =
       sizeof(C) == 4 && kOutputs == 1 && sizeof(Out0) == 2 && !kPaired && HWY_TARGET != HWY_SCALAR;
@@ -189,9 +189,11 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   template <bool streamed>
   static PLANCK_MATH void put_codes(const Vec<C>* codes, Out0* to) {
     if constexpr (streamed) {
+      using Byte = std::uint8_t;
       alignas(64) Out0 packed[HWY_MAX_BYTES];  // never leaves its register
       store_codes(codes, packed);
-      store_full<true>(Vec<Out0>(hn::Load(Tag<Out0>(), packed)), to);
+      store_full<true>(Vec<Byte>(hn::Load(Tag<Byte>(), reinterpret_cast<const Byte*>(packed))),
+                       reinterpret_cast<Byte*>(to));
     } else {
       store_codes(codes, to);
     }

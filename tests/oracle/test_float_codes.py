@@ -82,7 +82,7 @@ def test_f64_is_rounded_once(kind):
 
 @kinds
 def test_quantise_divides_limits_and_rounds(kind):
-    dtype, most, _ = KINDS[kind]
+    _, most, _ = KINDS[kind]
     x = (rng(64).standard_normal((96, 257)) * most).astype(np.float32)
     x[0, :4] = [np.inf, -np.inf, np.nan, -0.0]
     scale = (10.0 ** rng(65).uniform(-3, 3, 257)).astype(np.float32)

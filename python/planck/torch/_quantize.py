@@ -120,7 +120,9 @@ def quantize(
     """
     scope_, dim = _scope_of(scope, dim, group_size)
     scale, zero_point = _as_tensors(scale, zero_point, scope_, _tensor("quantize", x).dtype, x.device, dtype)
-    return _quantize((x, scale, zero_point), (dtype, scope_, dim, group_size, quant_min, quant_max, scale_form, saturate))
+    return _quantize(
+        (x, scale, zero_point), (dtype, scope_, dim, group_size, quant_min, quant_max, scale_form, saturate)
+    )
 
 
 def dequantize(

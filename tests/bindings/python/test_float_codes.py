@@ -66,7 +66,7 @@ def test_unsaturated_codes_overflow(kind):
 @pytest.mark.parametrize("scope", ["tensor", "token", "channel", "group"])
 def test_dynamic_range(kind, scope):
     """The largest magnitude of each part is the largest code."""
-    dtype, most, _ = KINDS[kind]
+    _, most, _ = KINDS[kind]
     x = drawn((16, 64), 72)
     x[3] = 0
     options = {"channel": {"axis": 1}, "group": {"group_size": 16}}.get(scope, {})

@@ -47,7 +47,7 @@ GROUPS = (
     ("blocks, places", ("scan/cpu/row_*", "scan/cpu/rows.*", "scan/cpu/kernel-inl.h", "cpu/strided/*")),
     ("columns", ("scan/cpu/column*", "scan/cpu/cut_columns.cpp")),
     ("sums", ("cpu/sum_kernels.*", "cpu/canonical_sums.hpp", "cpu/reduce*", "core/sums.hpp")),
-    ("widening, rounding", ("numerics/convert_math.inl", "numerics/storage.hpp", "core/f16_bf16.cpp")),
+    ("widening, rounding", ("numerics/convert_math.inl", "numerics/storage.hpp", "core/storage_types.cpp")),
     ("formula", ("*/math.inl", "numerics/*", "cpu/simd/lanes-inl.h", "scan/cpu/*-inl.h", "*/cpu/kernels*")),
     ("calls", ("*",)),
 )

@@ -129,7 +129,7 @@ using test::Broadcast;
 
 /// The quantise family with a scale per segment, and dynamic range: on the shapes where rows are long, few or short.
 void add_segments(const cpu::KernelRow& row) {
-  const bool dynamic = row.op == static_cast<std::int32_t>(quantize::Formula::Range);
+  const bool dynamic = row.op >= static_cast<std::int32_t>(quantize::Formula::Range);
   const Shape square{4096, 4096};
   for (const auto& [group, broadcast] :
        {std::pair("16M_per_token", Broadcast::Rows), std::pair("16M_per_group", Broadcast::Groups),
@@ -168,7 +168,7 @@ void add_rows(const cpu::KernelRow& row) {
   const Shape large{4096, 4096};
   if (row.category == OpCategory::Scan) return add_scans(row);
   if (row.category == OpCategory::Quantization) {
-    const bool dynamic = row.op == static_cast<std::int32_t>(quantize::Formula::Range);
+    const bool dynamic = row.op >= static_cast<std::int32_t>(quantize::Formula::Range);
     const auto from = quantize::qparams_from(row.variant);
     if (dynamic || from == quantize::QParamsFrom::Operands) return add_segments(row);
     if (from == quantize::QParamsFrom::NarrowOperands) return;  // the same work with fewer bytes of scales

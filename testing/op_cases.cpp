@@ -1,5 +1,6 @@
 #include "testing/op_cases.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include "cpu/isa.hpp"
@@ -28,6 +29,11 @@ Result<std::function<Result<void>(const Tensors&)>> bind(const Stream& stream, c
     memory_source.wait(stream);
     return result;
   };
+}
+
+/// Of a row of the quantise family.
+bool is_dynamic_range(const cpu::KernelRow& row) {
+  return row.op >= static_cast<std::int32_t>(quantize::Formula::Range);
 }
 
 Shape broadcast_shape(const Shape& shape, Broadcast broadcast) {
@@ -79,7 +85,8 @@ OpCase quantize_case(const cpu::KernelRow& row, const Shape& shape, Broadcast br
   const bool has_zero_point = formula != Formula::DequantizeBackward;
 
   OpCase c;
-  c.unit = kScale;
+  // Values from far below to a little beyond the codes.
+  c.unit = is_float_code(codes) ? kScale * static_cast<double>(q_max) / 150 : kScale;
   const auto add = [&](const char* name, ElementKind element, bool output) {
     c.tensors.push_back({name, element, shape, output});
     return c.tensors.size() - 1;
@@ -92,13 +99,18 @@ OpCase quantize_case(const cpu::KernelRow& row, const Shape& shape, Broadcast br
   const bool reads_dy = formula == Formula::QuantizeBackward || formula == Formula::FakeQuantizeBackward;
   const std::size_t dy = reads_dy ? add("d_output", row.element, false) : x;
   const std::size_t s = numbers ? 0 : add_segments("scale", scale_element, false, Values::Scales);
-  const std::size_t z =
-      numbers || !has_zero_point ? 0 : add_segments("zero_point", ElementKind::S32, false, Values::ZeroPoints);
+  const bool zero_point_number = numbers || is_float_code(codes);
+  const std::size_t z = zero_point_number || !has_zero_point
+                            ? 0
+                            : add_segments("zero_point", ElementKind::S32, false, Values::ZeroPoints);
   const std::size_t ds = row.terms ? add_segments("d_scale", scale_element, true, Values::Ordinary) : 0;
   const std::size_t dz = row.terms ? add_segments("d_zero_point", scale_element, true, Values::Ordinary) : 0;
   const std::size_t y = add("output", formula == Formula::Quantize ? codes : row.element, true);
   const auto scale = [=](const Tensors& t) { return numbers ? ScaleArg(kScale) : ScaleArg(t[s]); };
-  const auto zero_point = [=](const Tensors& t) { return numbers ? ZeroPointArg(kZeroPoint) : ZeroPointArg(t[z]); };
+  const std::int64_t number = is_float_code(codes) ? 0 : kZeroPoint;
+  const auto zero_point = [=](const Tensors& t) {
+    return zero_point_number ? ZeroPointArg(number) : ZeroPointArg(t[z]);
+  };
   const auto forward = [=]<class Op>(Op, const typename Op::Descriptor& d) {
     return [=](const Stream& stream, const PlanPreference& preference) {
       return bind<Op>(stream, preference, d, [=](const Tensors& t) {
@@ -107,7 +119,9 @@ OpCase quantize_case(const cpu::KernelRow& row, const Shape& shape, Broadcast br
     };
   };
 
-  const QuantizeDescriptor q{shape, q_min, q_max, row.element, codes, granularity, form, scale_element, false};
+  QuantizeDescriptor q{shape, q_min, q_max, row.element, codes, granularity, form, scale_element, false, true};
+  // One granularity overflows.
+  if (is_float_code(codes)) q.saturate = broadcast != Broadcast::Groups && broadcast != Broadcast::Columns;
   const DequantizeDescriptor d{shape, codes, row.element, granularity, scale_element, false};
   const FakeQuantizeDescriptor f{shape, q_min, q_max, row.element, granularity, form, scale_element, false, row.terms};
   switch (formula) {
@@ -150,16 +164,18 @@ OpCase quantize_case(const cpu::KernelRow& row, const Shape& shape, Broadcast br
   return c;
 }
 
-/// Dynamic range: mode, codes and the scale's kind change with the scope, so that all meet all instruction sets.
+/// Dynamic range: mode, integer codes and the scale's kind change with the scope, so that all meet all instruction
+/// sets.
 OpCase dynamic_range_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadcast) {
   const int which = static_cast<int>(broadcast);
-  const bool asymmetric = which % 2 == 1;
+  const bool integers = !row.aux_element;
+  const bool asymmetric = integers && which % 2 == 1;
   DynamicRangeQuantizeDescriptor d;
   d.shape = shape;
   d.mode = asymmetric ? DynamicRangeMode::Asymmetric : DynamicRangeMode::Symmetric;
   d.scope = granularity_for(shape, broadcast);
   d.input_element = row.element;
-  d.output_element = which % 3 == 0 ? ElementKind::U8 : ElementKind::S8;
+  d.output_element = row.aux_element.value_or(which % 3 == 0 ? ElementKind::U8 : ElementKind::S8);
   const auto [lowest, highest] = quantize::limits_of(d.output_element);
   d.q_min = lowest;
   d.q_max = highest;
@@ -167,8 +183,8 @@ OpCase dynamic_range_case(const cpu::KernelRow& row, const Shape& shape, Broadca
   d.scale_element = which >= 4 ? row.element : compute_of(row.element);
   const Shape segments = qparams_shape(shape, d.scope);
   // Codes that nobody sums are stored non-temporally by another way: those of the first axis' channels.
-  const bool sums =
-      d.scope != Granularity(PerTensor{}) && broadcast != Broadcast::FirstChannel && shape[shape.rank() - 1] < 1 << 20;
+  const bool sums = integers && d.scope != Granularity(PerTensor{}) && broadcast != Broadcast::FirstChannel &&
+                    shape[shape.rank() - 1] < 1 << 20;
   OpCase c;
   c.unit = kScale;
   c.tensors = {{"input", row.element, shape, false},
@@ -421,9 +437,11 @@ std::vector<cpu::KernelRow> kernel_list() {
   std::vector<cpu::KernelRow> list;
   const auto add = [&](std::span<const cpu::KernelRow> rows) {
     for (const cpu::KernelRow& row : rows) {
-      // Dynamic-range quantisation runs all of its steps; one row stands for it.
-      const bool step =
-          row.category == OpCategory::Quantization && row.op > static_cast<std::int32_t>(quantize::Formula::Range);
+      // Dynamic-range quantisation runs all of its steps: one row stands for it with integer codes, and one for each
+      // kind of float codes.
+      const bool step = row.category == OpCategory::Quantization && is_dynamic_range(row) &&
+                        row.op != static_cast<std::int32_t>(quantize::Formula::Range) &&
+                        !(row.aux_element && is_float_code(*row.aux_element));
       if (!step) list.push_back(row);
     }
   };
@@ -456,7 +474,8 @@ std::string name_of(const cpu::KernelRow& row) {
   const bool quantization = row.category == OpCategory::Quantization;
   constexpr const char* kFormulas[] = {"Quantize",     "QuantizeBackward",     "Dequantize",  "DequantizeBackward",
                                        "FakeQuantize", "FakeQuantizeBackward", "DynamicRange"};
-  std::string name(quantization ? kFormulas[row.op] : to_string(static_cast<BinaryKind>(row.op)));
+  const auto formula = std::min(row.op, static_cast<std::int32_t>(quantize::Formula::Range));
+  std::string name(quantization ? kFormulas[formula] : to_string(static_cast<BinaryKind>(row.op)));
   if (!quantization && row.backward) name += "Backward";
   name += '_';
   name += to_string(row.element);
@@ -477,7 +496,7 @@ OpCase make_case(const cpu::KernelRow& row, const Shape& shape, Broadcast broadc
                  const std::vector<std::int64_t>& offsets) {
   if (row.category == OpCategory::BinaryElementwise) return binary_param_case(row, shape, broadcast);
   if (row.category == OpCategory::Scan) return scan_case(row, shape, broadcast, offsets);
-  if (row.op == static_cast<std::int32_t>(quantize::Formula::Range)) return dynamic_range_case(row, shape, broadcast);
+  if (is_dynamic_range(row)) return dynamic_range_case(row, shape, broadcast);
   return quantize_case(row, shape, broadcast);
 }
 
@@ -504,7 +523,7 @@ void fill(TestTensor& tensor, const TensorSpec& spec, std::uint64_t seed, double
 
 std::vector<Broadcast> quantize_segments(const cpu::KernelRow& row, const Shape& shape) {
   const auto from = quantize::qparams_from(row.variant);
-  const bool dynamic = row.op == static_cast<std::int32_t>(quantize::Formula::Range);
+  const bool dynamic = is_dynamic_range(row);
   if (from == quantize::QParamsFrom::Run && !dynamic) return {Broadcast::None};
   std::vector<Broadcast> all;
   if (dynamic) all.push_back(Broadcast::Scalar);

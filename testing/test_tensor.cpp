@@ -123,6 +123,8 @@ void TestTensor::fill_with(std::uint64_t seed, const Value& value) {
     for_each([&](std::int64_t i, std::byte* at) {
       if constexpr (std::is_integral_v<T>) {
         element = static_cast<T>(mix(seed ^ static_cast<std::uint64_t>(i)));
+      } else if constexpr (numerics::FloatCode<T>) {
+        element.bits = static_cast<std::uint8_t>(mix(seed ^ static_cast<std::uint64_t>(i)));  // NaN and infinities too
       } else {
         element = scalar::narrow<T>(value(i));
       }

@@ -31,7 +31,9 @@ typedef enum planck_element {
   PLANCK_S8 = 4,
   PLANCK_U8 = 5,
   PLANCK_S32 = 6,
-  PLANCK_S64 = 7
+  PLANCK_S64 = 7,
+  PLANCK_F8E4M3 = 8,
+  PLANCK_F8E5M2 = 9
 } planck_element;
 
 typedef enum planck_scale_form { PLANCK_DIVIDE = 0, PLANCK_RECIPROCAL = 1 } planck_scale_form;
@@ -108,6 +110,7 @@ typedef struct planck_quantize_descriptor {
   planck_granularity scope;
   int32_t scale_form; /* planck_scale_form */
   int32_t trust_qparams;
+  int32_t unsaturated; /* 1: `saturate` of C++ is false */
 } planck_quantize_descriptor;
 
 typedef planck_quantize_descriptor planck_quantize_backward_descriptor;

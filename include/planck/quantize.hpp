@@ -20,7 +20,7 @@ PLANCK_API std::string_view to_string(ScaleForm form) noexcept;
 /// What quantise does, forward and backward: floats of `input_element` to codes of `output_element`.
 struct QuantizeDescriptor {
   Shape shape;
-  std::int64_t q_min = -128;  ///< q_min <= q_max, both inside the codes' type
+  std::int64_t q_min = -128;  ///< q_min <= q_max, both numbers of the codes' type: ±448 of f8e4m3, ±57344 of f8e5m2
   std::int64_t q_max = 127;
   ElementKind input_element = ElementKind::F32;
   ElementKind output_element = ElementKind::S8;
@@ -28,6 +28,8 @@ struct QuantizeDescriptor {
   ScaleForm scale_form = ScaleForm::Divide;
   std::optional<ElementKind> scale_element{};  ///< of a scale tensor: C (the default) or input_element
   bool trust_qparams = false;  ///< skip the check of scales and zero points; bad values then give unspecified codes
+  /// False: codes of f8e4m3 and f8e5m2 overflow, to NaN and to infinities, in place of becoming q_min or q_max.
+  bool saturate = true;
 
   bool operator==(const QuantizeDescriptor&) const = default;
 
@@ -53,11 +55,12 @@ struct QuantizeDescriptor {
  private:
   static QuantizeDescriptor of(const Shape& shape, const Granularity& scope, std::int64_t q_min, std::int64_t q_max,
                                ElementKind input_element, ElementKind output_element) noexcept {
-    return {shape, q_min, q_max, input_element, output_element, scope, ScaleForm::Divide, {}, false};
+    return {shape, q_min, q_max, input_element, output_element, scope, ScaleForm::Divide, {}, false, true};
   }
 };
 
-/// q = clamp(rne(x / scale), q_min - zp, q_max - zp) + zp; NaN gives zp, limited to the range.
+/// q = clamp(rne(x / scale), q_min - zp, q_max - zp) + zp; NaN gives zp, limited to the range. Codes of f8e4m3 and
+/// f8e5m2: q = clamp(x / scale, q_min, q_max), rounded once; NaN gives NaN, and there is no zero point.
 struct QuantizeArgs {
   AnyTensorRef input;
   ScaleArg scale = 1.0;
@@ -67,8 +70,9 @@ struct QuantizeArgs {
 
 using QuantizeBackwardDescriptor = QuantizeDescriptor;
 
-/// dx = dy / scale where q_min - zp <= rne(x / scale) <= q_max - zp, else +0; NaN x is outside. The gradients hold
-/// input_element. `d_input` may be the same view as `input` or `d_output`.
+/// dx = dy / scale where q_min - zp <= rne(x / scale) <= q_max - zp, else +0; NaN x is outside. Codes of f8e4m3 and
+/// f8e5m2 are rounded to their own numbers in place of integers. The gradients hold input_element. `d_input` may be the
+/// same view as `input` or `d_output`.
 struct QuantizeBackwardArgs {
   AnyTensorRef input;
   ScaleArg scale = 1.0;

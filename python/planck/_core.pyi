@@ -34,6 +34,7 @@ def quantize(
     q_max: Any,
     scale_form: Any,
     trust_qparams: bool,
+    saturate: bool,
     out: Any,
     /,
 ) -> Any: ...
@@ -50,6 +51,7 @@ def quantize_backward(
     q_max: Any,
     scale_form: Any,
     trust_qparams: bool,
+    saturate: bool,
     out: Any,
     /,
 ) -> Any: ...

@@ -38,6 +38,7 @@ def quantize(
     q_max: int | None = None,
     scale_form: ScaleForm = "divide",
     trust_qparams: bool = False,
+    saturate: bool = True,
     out: Any = None,
 ) -> Any:
     """Floats to codes: ``q = clamp(rne(x / scale), q_min - zp, q_max - zp) + zp``; NaN gives the zero point.
@@ -49,14 +50,20 @@ def quantize(
     that of ``dtype`` unless it is given. ``scale_form="reciprocal"`` multiplies by 1 / scale as PyTorch does.
     ``trust_qparams`` leaves out the check that scales and zero points are in range.
 
+    Codes of ``float8_e4m3fn`` and ``float8_e5m2`` are ``x / scale``, limited to ``q_min`` and ``q_max`` (by default their
+    largest numbers) and rounded once; NaN gives NaN, and there is no zero point. With ``saturate=False`` nothing is limited:
+    overflow gives NaN (float8_e4m3fn) or infinities (float8_e5m2).
+
     >>> planck.quantize(np.array([-1.0, 0.26, 9.0]), 0.05)
     array([-20,   5, 127], dtype=int8)
     >>> planck.quantize(np.array([[1.0, 2.0], [30.0, 40.0]]), np.array([0.1, 1.0]), axis=0)
     array([[10, 20],
            [30, 40]], dtype=int8)
+    >>> planck.quantize(np.array([1.0, 0.3, 1000.0]), 2.0, dtype="float8_e4m3fn")
+    array([0.5, 0.15625, 448], dtype=float8_e4m3fn)
     """
     return _core.quantize(
-        x, scale, zero_point, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams, out
+        x, scale, zero_point, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams, saturate, out
     )
 
 
@@ -74,6 +81,7 @@ def quantize_backward(
     q_max: int | None = None,
     scale_form: ScaleForm = "divide",
     trust_qparams: bool = False,
+    saturate: bool = True,
     out: ArrayT | None = None,
 ) -> ArrayT:
     """The straight-through gradient of `quantize`: ``dy / scale`` where the code was inside the range, else 0.
@@ -82,7 +90,7 @@ def quantize_backward(
     array([2., 2., 0.])
     """
     return _core.quantize_backward(
-        dy, x, scale, zero_point, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams, out
+        dy, x, scale, zero_point, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams, saturate, out
     )
 
 
@@ -98,7 +106,7 @@ def dequantize(
     trust_qparams: bool = False,
     out: Any = None,
 ) -> Any:
-    """Codes to floats: ``x = scale * (q - zp)``. Scopes as for `quantize`.
+    """Codes to floats: ``x = scale * (q - zp)``. Scopes as for `quantize`; codes of float8 have no zero point.
 
     >>> planck.dequantize(np.array([-20, 5, 127], dtype=np.int8), 0.05, dtype="float64")
     array([-1.  ,  0.25,  6.35])
@@ -242,7 +250,8 @@ def dynamic_quantize(
     ``zp = q_min - rne(lo / scale)``, with the range widened to contain 0 unless ``zero_in_range=False``. Codes are -127 to
     127 (int8, symmetric), -128 to 127 (int8) or 0 to 255 (uint8) unless given. NaN is ignored; infinities saturate, or
     are refused with ``nonfinite="error"``. ``row_sum`` adds the sum of each scope's codes; ``qparams_only`` leaves out the
-    codes. Give ``scope=None`` to have it follow from ``axis`` and ``group_size``, as for `quantize`.
+    codes. Give ``scope=None`` to have it follow from ``axis`` and ``group_size``, as for `quantize`. Codes of
+    ``float8_e4m3fn`` and ``float8_e5m2`` are symmetric, by default as far as their largest numbers; their zero point is None.
 
     >>> planck.dynamic_quantize(np.array([[1.0, -2.0], [0.0, 12.7]]))
     DynamicQuantized(q=array([[  64, -127],

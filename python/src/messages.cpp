@@ -40,6 +40,12 @@ std::string_view python_template(Text text) {
       return "mode = 'symmetric' needs {q_max} > 0, but {q_max} = {1}";
     case Text::AsymmetricRange:
       return "mode = 'asymmetric' needs {q_max} > {q_min}, but both are {1}";
+    case Text::AsymmetricCodes:
+      return "mode = 'asymmetric' needs zero points, which codes of {1} do not have";
+    case Text::SaturateUnsupported:
+      return "saturate = False is for codes of float8_e4m3fn and float8_e5m2, not of {1}";
+    case Text::SaturateRange:
+      return "saturate = False limits nothing to [{1}, {2}]; for {3} it goes with [{4}, {5}]";
     case Text::IndicesTooLong:
       return "index_dtype = int32 cannot count an axis of {1} elements: use int64";
     case Text::OffsetsTooLong:
@@ -69,6 +75,9 @@ std::string_view python_template(Text text) {
     case Text::IsaUnsupported:
     case Text::DeviceTooOld:
     case Text::RowSumTooLong:
+    case Text::CodeRangeRounds:
+    case Text::NoZeroPoint:
+    case Text::ArgumentUnexpected:
     case Text::NullData:
     case Text::SpanOverflow:
     case Text::BadScale:
@@ -98,7 +107,6 @@ std::string_view python_template(Text text) {
     case Text::NonFiniteUnknown:
     case Text::TiesUnknown:
     case Text::PieceLength:
-    case Text::ArgumentUnexpected:
     case Text::NoOutput:
     case Text::BadCarryAt:
     case Text::DeviceUnknown:

@@ -27,7 +27,7 @@ ScaleForm scale_form_named(nb::handle form) {
 
 QuantizeDescriptor quantize_descriptor(const Array& x, const QParamArrays& qparams, const Granularity& granularity,
                                        nb::handle dtype, nb::handle q_min, nb::handle q_max, nb::handle scale_form,
-                                       nb::handle trust_qparams) {
+                                       nb::handle trust_qparams, nb::handle saturate) {
   QuantizeDescriptor what;
   what.shape = x.shape();
   what.input_element = x.element();
@@ -39,19 +39,20 @@ QuantizeDescriptor quantize_descriptor(const Array& x, const QParamArrays& qpara
   what.scale_form = scale_form_named(scale_form);
   what.scale_element = qparams.scale_element;
   what.trust_qparams = flag(trust_qparams, "trust_qparams");
+  what.saturate = flag(saturate, "saturate");
   return what;
 }
 
 nb::object quantize(nb::handle x, nb::handle scale, nb::handle zero_point, nb::handle dtype, nb::handle scope,
                     nb::handle axis, nb::handle group_size, nb::handle q_min, nb::handle q_max, nb::handle scale_form,
-                    nb::handle trust_qparams, nb::handle out) {
+                    nb::handle trust_qparams, nb::handle saturate, nb::handle out) {
   const CallDevice call;
   const CallNames words(names::kQuantize);
   const Array input = read_array(x, "x", kFloats);
   const Granularity granularity = granularity_of(scope, axis, group_size, input.shape());
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element(), input.shape(), granularity);
   const auto plan = plan_for<QuantizeOp>(
-      quantize_descriptor(input, qparams, granularity, dtype, q_min, q_max, scale_form, trust_qparams));
+      quantize_descriptor(input, qparams, granularity, dtype, q_min, q_max, scale_form, trust_qparams, saturate));
   Array q = output_like(out, "out", input, plan.descriptor().output_element);
   run<QuantizeOp>(plan, {input.view, qparams.scale, qparams.zero_point, q.view}, count(input.shape()));
   return written(q);
@@ -59,7 +60,8 @@ nb::object quantize(nb::handle x, nb::handle scale, nb::handle zero_point, nb::h
 
 nb::object quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::handle zero_point, nb::handle dtype,
                              nb::handle scope, nb::handle axis, nb::handle group_size, nb::handle q_min,
-                             nb::handle q_max, nb::handle scale_form, nb::handle trust_qparams, nb::handle out) {
+                             nb::handle q_max, nb::handle scale_form, nb::handle trust_qparams, nb::handle saturate,
+                             nb::handle out) {
   const CallDevice call;
   const CallNames words(names::kQuantizeBackward);
   const Array gradient = read_array(dy, "dy", kFloats);
@@ -67,7 +69,7 @@ nb::object quantize_backward(nb::handle dy, nb::handle x, nb::handle scale, nb::
   const Granularity granularity = granularity_of(scope, axis, group_size, input.shape());
   const QParamArrays qparams = read_qparams(scale, zero_point, input.element(), input.shape(), granularity);
   const auto plan = plan_for<QuantizeBackwardOp>(
-      quantize_descriptor(input, qparams, granularity, dtype, q_min, q_max, scale_form, trust_qparams));
+      quantize_descriptor(input, qparams, granularity, dtype, q_min, q_max, scale_form, trust_qparams, saturate));
   Array dx = output_like(out, "out", input, input.element());
   run<QuantizeBackwardOp>(plan, {input.view, qparams.scale, qparams.zero_point, gradient.view, dx.view},
                           count(input.shape()));
@@ -212,11 +214,17 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
   constexpr int kOutputs = 4;
   const Shape shape = qparams_shape(input.shape(), what.scope);
   Array scale = output_array(item_or_none(out, 1, kOutputs), "out[1]", input.maker, shape, *what.scale_element);
-  Array zero_point = output_array(item_or_none(out, 2, kOutputs), "out[2]", input.maker, shape, ElementKind::S32);
   DynamicRangeQuantizeArgs args{input.view, scale.view};
-  args.zero_point_out = zero_point.view;
   std::optional<Array> q;
+  std::optional<Array> zero_point;
   std::optional<Array> sums;
+  // Float codes have none; what is None here dequantise takes for none.
+  if (is_float_code(what.output_element)) {
+    refuse_item(out, 2, kOutputs);
+  } else {
+    zero_point = output_array(item_or_none(out, 2, kOutputs), "out[2]", input.maker, shape, ElementKind::S32);
+    args.zero_point_out = zero_point->view;
+  }
   if (what.qparams_only) {
     refuse_item(out, 0, kOutputs);
   } else {
@@ -231,7 +239,7 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
   }
   run<DynamicRangeQuantizeOp>(plan, args, count(input.shape()));
   const auto or_none = [](const std::optional<Array>& array) { return array ? written(*array) : nb::none(); };
-  return nb::make_tuple(or_none(q), written(scale), written(zero_point), or_none(sums));
+  return nb::make_tuple(or_none(q), written(scale), or_none(zero_point), or_none(sums));
 }
 
 }  // namespace

@@ -93,7 +93,8 @@ inline QuantizeDescriptor translate(Translator& t, const planck_quantize_descrip
           t.granularity(d.scope),
           static_cast<ScaleForm>(d.scale_form),
           std::nullopt,
-          d.trust_qparams != 0};
+          d.trust_qparams != 0,
+          d.unsaturated == 0};
 }
 
 inline DequantizeDescriptor translate(Translator& t, const planck_dequantize_descriptor& d) noexcept {

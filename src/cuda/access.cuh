@@ -20,7 +20,7 @@ namespace planck::cuda {
 enum class Access { Load, Store };
 
 using FloatTypes = TypesOf<ElementClass::Float>;
-using CodeTypes = TypesOf<ElementClass::Codes>;
+using CodeTypes = TypeList<std::int8_t, std::uint8_t>;  // plans refuse float codes
 using IntegerTypes = TypesOf<ElementClass::Integer>;
 
 /// planck::with_type for device code. The plan has checked that the kind is one of them; so nobody asks for the last.

@@ -31,11 +31,14 @@ quantize::DynamicRangeJob job_of(const Descriptor& d, const AnyTensorRef& input,
 }
 
 Status check_codes(const Descriptor& d) noexcept {
-  PLANCK_TRY(quantize::check_code_range(kPlan, d.q_min, d.q_max, quantize::limits_of(d.output_element)));
+  PLANCK_TRY(quantize::check_code_range(kPlan, d.q_min, d.q_max, d.output_element));
   switch (d.mode) {
     case DynamicRangeMode::Symmetric:
       return d.q_max > 0 ? Status() : Status(fail(Text::SymmetricRange, {kPlan, d.q_max}));
     case DynamicRangeMode::Asymmetric:
+      if (is_float_code(d.output_element)) {
+        return fail(Text::AsymmetricCodes, {kPlan, to_string(d.output_element)});
+      }
       return d.q_max > d.q_min ? Status() : Status(fail(Text::AsymmetricRange, {kPlan, d.q_max}));
   }
   return fail(Text::ModeUnknown, {kPlan, static_cast<std::int32_t>(d.mode)});
@@ -60,6 +63,9 @@ Status check(OperandChecks& checks, const Descriptor& d, const Args& a) noexcept
   }
   if (d.qparams_only && a.row_sum) {
     return fail(Text::ArgumentUnexpected, {kPlan, "row_sum", "the descriptor says qparams_only"});
+  }
+  if (a.row_sum && is_float_code(d.output_element)) {
+    return fail(Text::ArgumentUnexpected, {kPlan, "row_sum", "the codes are no integers"});
   }
   if (d.mode == DynamicRangeMode::Asymmetric && !a.zero_point_out) {
     return fail(Text::ArgumentMissing, {kPlan, "zero_point_out", "Asymmetric"});

@@ -46,9 +46,9 @@ void run_segment(const StridedLoop& segment, const scalar::RangeRule& rule) {
   core::for_each_index(segment, [&](const auto& cell) {
     if (!cell(kOutput).present()) return;
     const C x = widen<C>(cell(kInput).template get<T>());
-    const auto q = static_cast<Q>(scalar::quantize(x, scale, codes, zero_point));
+    const auto q = scalar::narrow<Q>(scalar::quantize_to<Q>(x, scale, codes, zero_point));
     cell(kOutput).set(q);
-    sum += q;
+    if constexpr (std::is_integral_v<Q>) sum += q;
   });
   if (at(kRowSum).present()) at(kRowSum).set(sum);
 }

@@ -26,7 +26,11 @@ concept Pattern = requires(T x) {
   x.bits;
 };
 
-/// The unsigned integer that holds such an element's bits.
+/// Codes that are floats, and lie on the numbers of their own kind: f8e4m3 and f8e5m2.
+template <class T>
+concept FloatCode = is_float_code(element_of<T>);
+
+/// The unsigned integer that holds a Pattern's bits.
 template <Pattern T>
 using PatternBits = decltype(T::bits);
 

@@ -98,6 +98,20 @@ PLANCK_MATH U shift_right(U u) {
   return u >> Count;
 }
 
+/// Of unsigned lanes whose highest bit is 0, so that lane kinds may compare them as signed ones.
+template <class U>
+PLANCK_MATH bool small_less(U a, U b) {
+  return a < b;
+}
+template <class U>
+PLANCK_MATH U small_min(U a, U b) {
+  return b < a ? b : a;
+}
+template <class U>
+PLANCK_MATH U small_max(U a, U b) {
+  return a < b ? b : a;
+}
+
 #include "numerics/convert_math.inl"
 #include "numerics/exp_log_math.inl"
 

@@ -24,14 +24,12 @@ PLANCK_MATH C widen(T x) {
 template <class T, class C>
 PLANCK_MATH T narrow(C x) {
   if constexpr (numerics::Pattern<T>) {
-    float single;
-    if constexpr (std::is_same_v<C, double>) {
-      single = round_to_odd(x);
-    } else {
-      single = x;
-    }
     T stored;  // from_bits is host code to nvcc; a defaulted constructor is both
-    stored.bits = static_cast<numerics::PatternBits<T>>(narrow_pattern(T(), single));
+    if constexpr (std::is_same_v<C, double> && sizeof(T) == 2) {
+      stored.bits = static_cast<std::uint16_t>(narrow_pattern(T(), round_to_odd(x)));
+    } else {
+      stored.bits = static_cast<numerics::PatternBits<T>>(narrow_pattern(T(), x));
+    }
     return stored;
   } else {
     return static_cast<T>(x);

@@ -5,6 +5,7 @@
 
 #include "core/error_texts.hpp"
 #include "planck/element.hpp"
+#include "quantize/float_codes.hpp"
 
 namespace planck::quantize {
 
@@ -28,6 +29,12 @@ inline core::Status check_elements(std::string_view plan, const Elements& e) noe
   return {};
 }
 
+/// CUDA has kernels for integer codes.
+inline core::Status check_device_codes(std::string_view plan, ElementKind codes) noexcept {
+  if (!is_float_code(codes)) return {};
+  return core::fail(core::Text::ElementUnsupported, {plan, "a CUDA stream and codes", to_string(codes)});
+}
+
 struct CodeLimits {
   std::int64_t lowest;
   std::int64_t highest;
@@ -46,6 +53,23 @@ inline core::Status check_code_range(std::string_view plan, std::int64_t q_min, 
     return core::fail(core::Text::CodeRangeTooWide, {plan, q_min, q_max, limits.lowest, limits.highest});
   }
   return {};
+}
+
+/// Both ends of the range are codes.
+inline core::Status check_code_range(std::string_view plan, std::int64_t q_min, std::int64_t q_max,
+                                     ElementKind codes) noexcept {
+  PLANCK_TRY(check_code_range(plan, q_min, q_max, limits_of(codes)));
+  core::Status status;
+  with_float_codes(codes, [&]<class Q>(Q) {
+    const auto check = [&](std::string_view name, std::int64_t q) {
+      const double nearest = rounded_to<Q>(static_cast<double>(q));
+      if (!status || nearest == static_cast<double>(q)) return;
+      status = core::fail(core::Text::CodeRangeRounds, {plan, name, q, to_string(codes), nearest});
+    };
+    check("q_min", q_min);
+    check("q_max", q_max);
+  });
+  return status;
 }
 
 }  // namespace planck::quantize

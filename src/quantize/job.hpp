@@ -39,8 +39,8 @@ struct QuantizeJob {
   ElementKind codes;
   ElementKind scale_element;
   ScaleForm form;
-  std::int64_t q_min;
-  std::int64_t q_max;
+  double q_min;  ///< as the formulas take them: of float codes they may be infinite, and backwards need not be codes
+  double q_max;
   bool one_scale = false;  ///< for all elements: the operand, if present, has one element
   double scale = 1.0;      ///< stands for an absent operand,
   std::int64_t zero_point = 0;

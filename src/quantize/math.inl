@@ -15,7 +15,8 @@ struct ReciprocalScale {
   PLANCK_MATH V steps(V x) const { return x * inverse; }
 };
 
-/// q_min - zp and q_max - zp: the codes' range around the zero point. Exact, since all are within 2^21.
+/// q_min - zp and q_max - zp: the codes' range around the zero point. Exact, since all are within 2^21. Of float codes
+/// q_min and q_max, infinite where nothing saturates, and backwards the last numbers that round into the range.
 template <class V>
 struct CodeRange {
   V lo;
@@ -35,9 +36,33 @@ PLANCK_MATH V quantize(V x, const Scale& scale, const CodeRange<V>& range, V zer
   return clamp(rne(zero_if_nan(scale.steps(x))), range.lo, range.hi) + zero_point;
 }
 
+/// What a float code is rounded from. NaN is the positive one: processors differ in the sign of a computed NaN.
+template <class V, class Scale>
+PLANCK_MATH V quantize_to_float(V x, const Scale& scale, const CodeRange<V>& range) {
+  const V number = clamp_or_nan(scale.steps(x), range.lo, range.hi);
+  return select(is_nan(number), V(std::numeric_limits<LaneType<V>>::quiet_NaN()), number);
+}
+
+/// The code of kind Q, as a number in V that one conversion is left to.
+template <class Q, class V, class Scale>
+PLANCK_MATH V quantize_to(V x, const Scale& scale, const CodeRange<V>& range, V zero_point) {
+  if constexpr (numerics::FloatCode<Q>) {
+    return quantize_to_float(x, scale, range);
+  } else {
+    return quantize(x, scale, range, zero_point);
+  }
+}
+
 template <class V, class Scale>
 PLANCK_MATH V quantize_backward(V x, V dy, const Scale& scale, const CodeRange<V>& range) {
   return where(inside(x, scale, range), scale.steps(dy));
+}
+
+/// Of float codes.
+template <class V, class Scale>
+PLANCK_MATH V quantize_backward_from_float(V x, V dy, const Scale& scale, const CodeRange<V>& range) {
+  const V r = scale.steps(x);
+  return where((range.lo <= r) & (r <= range.hi), scale.steps(dy));
 }
 
 template <class V, class Scale>
@@ -71,6 +96,16 @@ PLANCK_MATH V d_zero_point_term(V x, V dy, const Scale& scale, const CodeRange<V
 template <class V>
 PLANCK_MATH V dequantize(V q, V scale, V zero_point) {
   return scale * (q - zero_point);
+}
+
+/// Float codes are numbers as they are, NaN and infinities too; -0 stays -0.
+template <class Q, class V>
+PLANCK_MATH V dequantize_from(V q, V scale, V zero_point) {
+  if constexpr (numerics::FloatCode<Q>) {
+    return scale * q;
+  } else {
+    return dequantize(q, scale, zero_point);
+  }
 }
 
 template <class V>

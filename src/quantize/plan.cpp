@@ -7,6 +7,7 @@
 #include "numerics/storage.hpp"
 #include "quantize/contents.hpp"
 #include "quantize/descriptor_checks.hpp"
+#include "quantize/float_codes.hpp"
 #include "quantize/granularity.hpp"
 #include "quantize/spec.hpp"
 
@@ -33,10 +34,15 @@ constexpr std::int64_t kMaxFakeCode = core::kMaxZeroPoint;
 
 Status check_codes(const QuantizeSpec& p) noexcept {
   if (!quantize::reads_floats(p.formula)) return {};
-  const bool fake = p.formula == Formula::FakeQuantize || p.formula == Formula::FakeQuantizeBackward;
-  return quantize::check_code_range(
-      p.plan(), p.q_min, p.q_max,
-      fake ? quantize::CodeLimits{-kMaxFakeCode, kMaxFakeCode} : quantize::limits_of(p.codes));
+  if (p.formula == Formula::FakeQuantize || p.formula == Formula::FakeQuantizeBackward) {
+    return quantize::check_code_range(p.plan(), p.q_min, p.q_max, quantize::CodeLimits{-kMaxFakeCode, kMaxFakeCode});
+  }
+  PLANCK_TRY(quantize::check_code_range(p.plan(), p.q_min, p.q_max, p.codes));
+  if (p.saturate) return {};
+  if (!is_float_code(p.codes)) return fail(Text::SaturateUnsupported, {p.plan(), to_string(p.codes)});
+  const auto [lowest, highest] = quantize::limits_of(p.codes);
+  if (p.q_min == lowest && p.q_max == highest) return {};
+  return fail(Text::SaturateRange, {p.plan(), p.q_min, p.q_max, to_string(p.codes), lowest, highest});
 }
 
 Status check_descriptor(const QuantizeSpec& p) noexcept {
@@ -51,9 +57,35 @@ Status check_descriptor(const QuantizeSpec& p) noexcept {
   return {};
 }
 
+/// The range of float codes as the formulas take it, which need not end in codes.
+void set_float_range(const QuantizeSpec& p, QuantizeJob& job) noexcept {
+  if (p.formula == Formula::Quantize && !p.saturate) {
+    job.q_max = std::numeric_limits<double>::infinity();
+    job.q_min = -job.q_max;
+  } else if (p.formula == Formula::QuantizeBackward) {
+    quantize::with_float_codes(p.codes, [&]<class Q>(Q) {
+      const auto last = [&](double q) -> double {
+        return p.element == ElementKind::F64 ? quantize::last_rounding_to<Q, double>(q)
+                                             : quantize::last_rounding_to<Q, float>(q);
+      };
+      job.q_max = last(job.q_max);
+      job.q_min = -last(-job.q_min);
+    });
+  }
+}
+
 /// Without operands, sums and numbers.
 QuantizeJob job_of(const QuantizeSpec& p) {
-  return {p.formula, p.element, p.codes, p.scale_element, p.form, p.q_min, p.q_max, p.per_tensor()};
+  QuantizeJob job{p.formula,
+                  p.element,
+                  p.codes,
+                  p.scale_element,
+                  p.form,
+                  static_cast<double>(p.q_min),
+                  static_cast<double>(p.q_max),
+                  p.per_tensor()};
+  if (is_float_code(p.codes)) set_float_range(p, job);
+  return job;
 }
 
 /// Every loop's job, as far as `prepare` asks.
@@ -86,6 +118,19 @@ Result<PlanChoice> select_spec(const QuantizeSpec& p, const Stream& stream, cons
 
 // ---- checks of a run ----
 
+/// As far as it needs no tensor's contents. Float codes have none, trusted or not.
+Status check_zero_point(const QuantizeSpec& p, const ZeroPointArg& zero_point) noexcept {
+  const bool tensor = zero_point.tensor() != nullptr;
+  if (is_float_code(p.codes)) {
+    if (tensor) {
+      return fail(Text::ArgumentUnexpected, {p.plan(), "the tensor zero_point", "float codes have no zero points"});
+    }
+    if (zero_point.number() == 0) return {};
+    return fail(Text::NoZeroPoint, {p.plan(), zero_point.number(), to_string(p.codes)});
+  }
+  return tensor || p.trusted ? Status() : core::check_zero_point(p.plan(), zero_point.number());
+}
+
 Status check_operands(OperandChecks& checks, const QuantizeSpec& p, const QuantizeOperands& o) noexcept {
   const std::string_view plan = p.plan();
   if (o.scale.tensor() == nullptr && !p.per_tensor()) {
@@ -101,9 +146,7 @@ Status check_operands(OperandChecks& checks, const QuantizeSpec& p, const Quanti
   if (o.scale.tensor() == nullptr && !p.trusted) {
     PLANCK_TRY(core::check_scale(plan, o.scale.number(), compute_of(p.element)));
   }
-  if (o.zero_point != nullptr && o.zero_point->tensor() == nullptr && !p.trusted) {
-    PLANCK_TRY(core::check_zero_point(plan, o.zero_point->number()));
-  }
+  if (o.zero_point != nullptr) PLANCK_TRY(check_zero_point(p, *o.zero_point));
   for (int i = 0; i < o.input_count; ++i) {
     PLANCK_TRY(checks.add({o.inputs[i].name, Role::Input, *o.inputs[i].view, o.inputs[i].element, &p.shape}));
   }
@@ -210,6 +253,7 @@ template <class Descriptor, class Args>
   }
   if (o.zero_point != nullptr && o.zero_point->tensor() != nullptr) return false;
   const std::int64_t zero_point = o.zero_point != nullptr ? o.zero_point->number() : 0;
+  if (zero_point != 0 && is_float_code(p.codes)) return false;
   if (!p.trusted && !(core::is_scale(o.scale.number(), compute_of(p.element)) && core::is_zero_point(zero_point))) {
     return false;
   }

@@ -55,15 +55,16 @@ void run_elementwise(const QuantizeJob& job) {
   switch (job.formula) {
     case Formula::Quantize:
       return elementwise([&](const core::Cell& x, const auto& scale, const auto& range, C zero_point) {
-        return static_cast<Q>(scalar::quantize(get(x), scale, range, zero_point));
+        return narrow<Q>(scalar::quantize_to<Q>(get(x), scale, range, zero_point));
       });
     case Formula::QuantizeBackward:
       return backward([](C x, C dy, const auto& scale, const auto& range) {
+        if constexpr (numerics::FloatCode<Q>) return scalar::quantize_backward_from_float(x, dy, scale, range);
         return scalar::quantize_backward(x, dy, scale, range);
       });
     case Formula::Dequantize:
       return elementwise([&](const core::Cell& q, const auto& scale, const auto&, C zero_point) {
-        return narrow<T>(scalar::dequantize(widen<C>(q.get<Q>()), scale.scale, zero_point));
+        return narrow<T>(scalar::dequantize_from<Q>(widen<C>(q.get<Q>()), scale.scale, zero_point));
       });
     case Formula::DequantizeBackward:
       return elementwise([&](const core::Cell& dy, const auto& scale, const auto&, C) {

@@ -27,6 +27,7 @@ struct QuantizeSpec {
   std::int64_t q_max;
   bool trusted;
   bool learnable;
+  bool saturate = true;
 
   bool per_tensor() const { return std::holds_alternative<PerTensor>(granularity); }
   std::string_view plan() const { return plan_name(formula, granularity.index()); }
@@ -46,7 +47,8 @@ inline QuantizeSpec spec_of(Formula formula, const QuantizeDescriptor& d) {
           d.q_min,
           d.q_max,
           d.trust_qparams,
-          false};
+          false,
+          d.saturate};
 }
 inline QuantizeSpec spec_of(Formula formula, const DequantizeDescriptor& d) {
   return {formula,

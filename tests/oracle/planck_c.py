@@ -10,7 +10,7 @@ import os
 import numpy as np
 import torch
 
-F16, BF16, F32, F64, S8, U8, S32, S64 = range(8)
+F16, BF16, F32, F64, S8, U8, S32, S64, F8E4M3, F8E5M2 = range(10)
 DIVIDE, RECIPROCAL = 0, 1
 CUMSUM, CUMPROD, CUMMAX, CUMMIN, LOG_CUMSUM_EXP = range(5)
 TIES_FIRST, TIES_LAST = 0, 1
@@ -56,7 +56,8 @@ def per_group(axis, group_size):
 
 class QuantizeDescriptor(ctypes.Structure):
     _fields_ = [("shape", Shape), ("q_min", _i64), ("q_max", _i64), ("input_element", _i32),
-                ("output_element", _i32), ("scope", Granularity), ("scale_form", _i32), ("trust_qparams", _i32)]
+                ("output_element", _i32), ("scope", Granularity), ("scale_form", _i32), ("trust_qparams", _i32),
+                ("unsaturated", _i32)]
 
 
 class DequantizeDescriptor(ctypes.Structure):
@@ -141,7 +142,8 @@ _library.planck_last_error_message.restype = ctypes.c_char_p
 _NUMPY_ELEMENTS = {"float16": F16, "uint16": BF16, "float32": F32, "float64": F64, "int8": S8, "uint8": U8,
                    "int32": S32, "int64": S64}
 _TORCH_ELEMENTS = {torch.float16: F16, torch.bfloat16: BF16, torch.float32: F32, torch.float64: F64,
-                   torch.int8: S8, torch.uint8: U8, torch.int32: S32, torch.int64: S64}
+                   torch.int8: S8, torch.uint8: U8, torch.int32: S32, torch.int64: S64,
+                   torch.float8_e4m3fn: F8E4M3, torch.float8_e5m2: F8E5M2}
 
 
 def element_of(x):
@@ -199,8 +201,9 @@ def _qparams(scale, zero_point):
     return scale, zero_point, scale_tensor, zero_point_tensor
 
 
-def _quantize_descriptor(x, codes, q_min, q_max, form, granularity):
-    return QuantizeDescriptor(shape_struct(x.shape), q_min, q_max, element_of(x), codes, granularity, form, 0)
+def _quantize_descriptor(x, codes, q_min, q_max, form, granularity, saturate=True):
+    return QuantizeDescriptor(shape_struct(x.shape), q_min, q_max, element_of(x), codes, granularity, form, 0,
+                              not saturate)
 
 
 def _fake_quantize_descriptor(x, q_min, q_max, form, granularity, learnable=0):
@@ -210,9 +213,9 @@ def _fake_quantize_descriptor(x, q_min, q_max, form, granularity, learnable=0):
 # Below, scale and zero_point are Python numbers or tensors with one element per segment.
 
 
-def quantize(x, scale, zero_point, q_min, q_max, dtype, form=DIVIDE, granularity=PER_TENSOR, out=None):
+def quantize(x, scale, zero_point, q_min, q_max, dtype, form=DIVIDE, granularity=PER_TENSOR, out=None, saturate=True):
     q = empty(x.shape, x, dtype) if out is None else out
-    _run("quantize", _quantize_descriptor(x, element_of(q), q_min, q_max, form, granularity),
+    _run("quantize", _quantize_descriptor(x, element_of(q), q_min, q_max, form, granularity, saturate),
          ForwardArgs(_tensor(x), *_qparams(scale, zero_point), _tensor(q)))
     return q
 

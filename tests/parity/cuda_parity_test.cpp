@@ -55,7 +55,24 @@ TEST_P(CudaParity, FewLongRowsAndManyShortOnes) {
   check(Shape{1003, 3}, kAll.first(3));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, CudaParity, testing::ValuesIn(kernel_list()),
+bool has_float_codes(const cpu::KernelRow& row) { return row.aux_element && is_float_code(*row.aux_element); }
+
+std::vector<cpu::KernelRow> device_list() {
+  std::vector<cpu::KernelRow> list = kernel_list();
+  std::erase_if(list, has_float_codes);
+  return list;
+}
+
+TEST(CudaRefuses, FloatCodes) {
+  for (const cpu::KernelRow& row : kernel_list()) {
+    if (!has_float_codes(row)) continue;
+    const auto plan = make_case(row, {4, 64}, Broadcast::Rows).select(kCuda, {});
+    ASSERT_FALSE(plan) << name_of(row);
+    EXPECT_NE(std::string(plan.error().message()).find("a CUDA stream and codes = f8e"), std::string::npos);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, CudaParity, testing::ValuesIn(device_list()),
                          [](const auto& row) { return name_of(row.param); });
 
 }  // namespace

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from planck._types import Mode, NonFinite, ScaleForm, Scope
 from planck.torch._autograd import Operation, wants_gradient
-from planck.torch._quantize_ops import compute_dtype
+from planck.torch._quantize_ops import FLOAT_CODES, compute_dtype
 
 
 class DynamicQuantized(NamedTuple):
@@ -18,7 +18,7 @@ class DynamicQuantized(NamedTuple):
 
     q: Tensor | None
     scale: Tensor
-    zero_point: Tensor
+    zero_point: Tensor | None
     row_sum: Tensor | None
 
 
@@ -69,13 +69,25 @@ def _tensor(function: str, x: Any) -> Any:
 
 
 def _as_tensors(
-    scale: Tensor | float, zero_point: Tensor | int, scope: str, dtype: torch.dtype, device: torch.device
+    scale: Tensor | float,
+    zero_point: Tensor | int | None,
+    scope: str,
+    dtype: torch.dtype,
+    device: torch.device,
+    codes: torch.dtype = torch.int8,
 ) -> tuple[Tensor, Tensor]:
-    """Numbers as tensors on the input's device, and one element as the scale of a whole tensor."""
+    """Numbers as tensors on the input's device, and one element as the scale of a whole tensor. Codes without zero points
+    have a tensor without elements."""
     if not isinstance(scale, Tensor):
         scale = torch.full((), scale, dtype=compute_dtype(dtype), device=device)
     if scope == "tensor" and scale.ndim == 1 and scale.shape[0] == 1:
         scale = scale.reshape(())
+    if codes in FLOAT_CODES:
+        if isinstance(zero_point, Tensor) or (zero_point is not None and operator.index(zero_point) != 0):
+            raise ValueError(f"zero_point must be the number 0: codes of {codes} have no zero point")
+        return scale, torch.empty(0, dtype=torch.int32, device=device)
+    if zero_point is None:
+        raise TypeError(f"zero_point is None, but codes of {codes} have one: give 0")
     if not isinstance(zero_point, Tensor):
         zero_point = torch.full(scale.shape, operator.index(zero_point), dtype=torch.int32, device=device)
     elif scope == "tensor" and zero_point.ndim == 1 and zero_point.shape[0] == 1:
@@ -86,7 +98,7 @@ def _as_tensors(
 def quantize(
     x: Tensor,
     scale: Tensor | float,
-    zero_point: Tensor | int = 0,
+    zero_point: Tensor | int | None = 0,
     *,
     dtype: torch.dtype = torch.int8,
     scope: Scope | None = None,
@@ -95,8 +107,10 @@ def quantize(
     quant_min: int | None = None,
     quant_max: int | None = None,
     scale_form: ScaleForm = "divide",
+    saturate: bool = True,
 ) -> Tensor:
-    """Floats to codes: ``clamp(rne(x / scale) + zero_point, quant_min, quant_max)``. Codes carry no gradient.
+    """Floats to codes: ``clamp(rne(x / scale) + zero_point, quant_min, quant_max)``. Codes carry no gradient. Those of
+    float8 are ``clamp(x / scale, quant_min, quant_max)``, rounded once; ``saturate=False`` lets them overflow.
 
     ``scope`` says which elements share a scale: the ``tensor``, a ``channel`` (an index along ``dim``), a ``token`` (a row
     along the last dimension) or a ``group`` (``group_size`` neighbours along ``dim``); left out, it follows from the rest.
@@ -105,14 +119,16 @@ def quantize(
     tensor([-20,   5, 127], dtype=torch.int8)
     """
     scope_, dim = _scope_of(scope, dim, group_size)
-    scale, zero_point = _as_tensors(scale, zero_point, scope_, _tensor("quantize", x).dtype, x.device)
-    return _quantize((x, scale, zero_point), (dtype, scope_, dim, group_size, quant_min, quant_max, scale_form))
+    scale, zero_point = _as_tensors(scale, zero_point, scope_, _tensor("quantize", x).dtype, x.device, dtype)
+    return _quantize(
+        (x, scale, zero_point), (dtype, scope_, dim, group_size, quant_min, quant_max, scale_form, saturate)
+    )
 
 
 def dequantize(
     q: Tensor,
     scale: Tensor | float,
-    zero_point: Tensor | int = 0,
+    zero_point: Tensor | int | None = 0,
     *,
     dtype: torch.dtype = torch.float32,
     scope: Scope | None = None,
@@ -120,12 +136,13 @@ def dequantize(
     group_size: int | None = None,
 ) -> Tensor:
     """Codes to floats: ``scale * (q - zero_point)``. There is no gradient with respect to codes or scales.
+    Codes of float8 have no zero point.
 
     >>> planck.torch.dequantize(torch.tensor([-20, 5, 127], dtype=torch.int8), 0.5)
     tensor([-10.0000,   2.5000,  63.5000])
     """
     scope_, dim = _scope_of(scope, dim, group_size)
-    scale, zero_point = _as_tensors(scale, zero_point, scope_, dtype, _tensor("dequantize", q).device)
+    scale, zero_point = _as_tensors(scale, zero_point, scope_, dtype, _tensor("dequantize", q).device, q.dtype)
     if wants_gradient((scale, zero_point)):
         raise NotImplementedError("dequantize has no gradient with respect to scale and zero_point: detach() them")
     return _dequantize((q, scale, zero_point), (dtype, scope_, dim, group_size))
@@ -209,7 +226,8 @@ def dynamic_quantize(
     row_sum: bool = False,
 ) -> DynamicQuantized:
     """Finds each scope's range, the scale and zero point that follow from it, and quantises with them. Options as for
-    `planck.dynamic_quantize`. Codes and scales carry no gradient; the module `DynamicQuantize` does.
+    `planck.dynamic_quantize`. Codes and scales carry no gradient; the module `DynamicQuantize` does. Codes of float8 have
+    no zero point: it is None.
 
     >>> result = planck.torch.dynamic_quantize(torch.tensor([[1.0, -2.0], [0.0, 12.7]]))
     >>> result.q.tolist(), result.zero_point.tolist()
@@ -223,6 +241,6 @@ def dynamic_quantize(
         raise TypeError(f"qparams_only = {qparams_only!r} is not a bool")
     if qparams_only:
         scale, zero_point = _dynamic_qparams((x,), options)
-        return DynamicQuantized(None, scale, zero_point, None)
+        return DynamicQuantized(None, scale, None if dtype in FLOAT_CODES else zero_point, None)
     q, scale, zero_point, sums = _dynamic_quantize((x,), (*options, row_sum))
-    return DynamicQuantized(q, scale, zero_point, sums if row_sum else None)
+    return DynamicQuantized(q, scale, None if dtype in FLOAT_CODES else zero_point, sums if row_sum else None)

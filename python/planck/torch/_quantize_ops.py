@@ -15,6 +15,14 @@ from planck.torch._register import like_first, register
 _core = _numpy_core.for_torch
 
 
+FLOAT_CODES = frozenset((torch.float8_e4m3fn, torch.float8_e5m2))
+"""Codes without a zero point, in place of which operations take and give a tensor without elements."""
+
+
+def _zero_point_of(zero_point: Tensor, codes: torch.dtype) -> Tensor | int:
+    return 0 if codes in FLOAT_CODES and zero_point.numel() == 0 else zero_point
+
+
 def qparams_shape(shape: Sequence[int], scope: str, dim: int | None, group_size: int | None) -> list[int]:
     """The shape of scales and zero points, as the table of scopes in docs/python.md has it."""
     if scope == "tensor":
@@ -45,9 +53,11 @@ def quantize(
     quant_min: Optional[int],
     quant_max: Optional[int],
     scale_form: str,
+    saturate: bool,
 ) -> Tensor:
+    zero = _zero_point_of(zero_point, dtype)
     return _core.quantize(
-        x, scale, zero_point, dtype, scope, dim, group_size, quant_min, quant_max, scale_form, False, None
+        x, scale, zero, dtype, scope, dim, group_size, quant_min, quant_max, scale_form, False, saturate, None
     )
 
 
@@ -60,7 +70,8 @@ def dequantize(
     dim: Optional[int],
     group_size: Optional[int],
 ) -> Tensor:
-    return _core.dequantize(q, scale, zero_point, dtype, scope, dim, group_size, False, None)
+    zero = _zero_point_of(zero_point, q.dtype)
+    return _core.dequantize(q, scale, zero, dtype, scope, dim, group_size, False, None)
 
 
 def fake_quantize(
@@ -168,7 +179,8 @@ def dynamic_quantize(
         row_sum,
         None,
     )
-    return q, scale, zero_point, zero_point.new_empty(0) if sums is None else sums
+    zero_point, sums = (scale.new_empty(0, dtype=torch.int32) if part is None else part for part in (zero_point, sums))
+    return q, scale, zero_point, sums
 
 
 def dynamic_qparams(
@@ -184,7 +196,7 @@ def dynamic_qparams(
     nonfinite: str,
     scale_dtype: Optional[torch.dtype],
 ) -> tuple[Tensor, Tensor]:
-    return _core.dynamic_quantize(
+    _, scale, zero_point, _ = _core.dynamic_quantize(
         x,
         scope,
         mode,
@@ -199,7 +211,8 @@ def dynamic_qparams(
         True,
         False,
         None,
-    )[1:3]
+    )
+    return scale, scale.new_empty(0, dtype=torch.int32) if zero_point is None else zero_point
 
 
 def _quantize_fake(x: Tensor, scale: Tensor, zero_point: Tensor, dtype: torch.dtype, *_: Any) -> Tensor:
@@ -217,10 +230,16 @@ def _learnable_backward_fake(
 
 
 def _qparams_fake(
-    x: Tensor, scope: str, dim: int | None, group_size: int | None, scale_dtype: torch.dtype | None
+    x: Tensor,
+    scope: str,
+    codes: torch.dtype,
+    dim: int | None,
+    group_size: int | None,
+    scale_dtype: torch.dtype | None,
 ) -> tuple[Tensor, Tensor]:
     shape = qparams_shape(x.shape, scope, dim, group_size)
-    return x.new_empty(shape, dtype=scale_dtype or compute_dtype(x.dtype)), x.new_empty(shape, dtype=torch.int32)
+    zero_points = [0] if codes in FLOAT_CODES else shape
+    return x.new_empty(shape, dtype=scale_dtype or compute_dtype(x.dtype)), x.new_empty(zero_points, dtype=torch.int32)
 
 
 def _dynamic_fake(
@@ -237,7 +256,7 @@ def _dynamic_fake(
     scale_dtype: torch.dtype | None,
     row_sum: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    scale, zero_point = _qparams_fake(x, scope, dim, group_size, scale_dtype)
+    scale, zero_point = _qparams_fake(x, scope, dtype, dim, group_size, scale_dtype)
     sums = torch.empty_like(zero_point) if row_sum else zero_point.new_empty(0)
     return torch.empty_like(x, dtype=dtype), scale, zero_point, sums
 
@@ -255,7 +274,7 @@ def _dynamic_qparams_fake(
     nonfinite: str,
     scale_dtype: torch.dtype | None,
 ) -> tuple[Tensor, Tensor]:
-    return _qparams_fake(x, scope, dim, group_size, scale_dtype)
+    return _qparams_fake(x, scope, dtype, dim, group_size, scale_dtype)
 
 
 register(quantize, _quantize_fake)

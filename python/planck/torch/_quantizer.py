@@ -84,4 +84,5 @@ class Quantizer(nn.Module):
         found = dynamic_quantize(
             x, mode=self.mode, dtype=dtype, zero_in_range=zero_in_range, qparams_only=True, **options
         )
+        assert found.zero_point is not None  # of integer codes
         return fake_quantize(x, found.scale, found.zero_point, scale_form=scale_form, **options)

@@ -141,6 +141,25 @@ PLANCK_MATH Vec<U> shift_right(Vec<U> u) {
   return Vec<U>(hn::ShiftRight<Count>(u.raw));
 }
 
+template <class U>
+using SignedTag = Tag<std::make_signed_t<U>>;
+/// Of lanes whose highest bit is 0: signed comparisons are instructions everywhere.
+template <class U>
+PLANCK_MATH Mask<U> small_less(Vec<U> a, Vec<U> b) {
+  const SignedTag<U> d;
+  return {hn::RebindMask(Tag<U>(), hn::Lt(hn::BitCast(d, a.raw), hn::BitCast(d, b.raw)))};
+}
+template <class U>
+PLANCK_MATH Vec<U> small_min(Vec<U> a, Vec<U> b) {
+  const SignedTag<U> d;
+  return Vec<U>(hn::BitCast(Tag<U>(), hn::Min(hn::BitCast(d, a.raw), hn::BitCast(d, b.raw))));
+}
+template <class U>
+PLANCK_MATH Vec<U> small_max(Vec<U> a, Vec<U> b) {
+  const SignedTag<U> d;
+  return Vec<U>(hn::BitCast(Tag<U>(), hn::Max(hn::BitCast(d, a.raw), hn::BitCast(d, b.raw))));
+}
+
 #include "numerics/convert_math.inl"
 #include "numerics/exp_log_math.inl"
 
@@ -154,13 +173,18 @@ PLANCK_MATH Vec<C> load(const T* from) {
     return Vec<C>(hn::LoadU(Tag<C>(), from));
   } else if constexpr (numerics::Pattern<T>) {
     using Bits = numerics::PatternBits<T>;
-    const auto patterns = hn::LoadU(Narrow<Bits, float>(), reinterpret_cast<const Bits*>(from));
+    const auto patterns = hn::LoadU(Narrow<Bits, C>(), reinterpret_cast<const Bits*>(from));
+    if constexpr (sizeof(C) == 8) {
+      const auto wide = hn::PromoteTo(Narrow<std::uint32_t, C>(), patterns);
+      return widen_pattern(T(), Vec<std::uint64_t>(hn::PromoteTo(Tag<std::uint64_t>(), wide)));
+    } else {
 #if PLANCK_HAS_F16C
-    if constexpr (std::is_same_v<T, f16>) {
-      return Vec<float>(hn::PromoteTo(Tag<float>(), hn::BitCast(Narrow<hwy::float16_t, float>(), patterns)));
-    }
+      if constexpr (std::is_same_v<T, f16>) {
+        return Vec<float>(hn::PromoteTo(Tag<float>(), hn::BitCast(Narrow<hwy::float16_t, float>(), patterns)));
+      }
 #endif
-    return widen_pattern(T(), Vec<std::uint32_t>(hn::PromoteTo(Tag<std::uint32_t>(), patterns)));
+      return widen_pattern(T(), Vec<std::uint32_t>(hn::PromoteTo(Tag<std::uint32_t>(), patterns)));
+    }
   } else {
     const Narrow<std::int32_t, C> d32;
     hn::Vec<Narrow<std::int32_t, C>> integers;
@@ -194,18 +218,25 @@ PLANCK_MATH auto to_codes(Vec<C> x) {
   }
 }
 
-/// One register of f32, rounded once to the patterns of T.
-template <numerics::Pattern T>
-PLANCK_MATH auto to_patterns(Vec<float> x) {
-  const Narrow<numerics::PatternBits<T>, float> d;
+/// One register of C, rounded once to the patterns of T; of f64 to those of 8 bits.
+template <numerics::Pattern T, class C>
+PLANCK_MATH auto to_patterns(Vec<C> x) {
+  using Bits = numerics::PatternBits<T>;
+  if constexpr (sizeof(C) == 8) {
+    // As numbers, for which there is a way to bytes already.
+    const Vec<double> whole(0x1p52);
+    return to_codes<Bits>(from_bits(narrow_pattern(T(), x) | bits(whole)) - whole);
+  } else {
+    const Narrow<Bits, float> d;
 #if PLANCK_HAS_F16C
-  if constexpr (std::is_same_v<T, f16>) {
-    return hn::BitCast(d, hn::DemoteTo(Narrow<hwy::float16_t, float>(), x.raw));
-  }
+    if constexpr (std::is_same_v<T, f16>) {
+      return hn::BitCast(d, hn::DemoteTo(Narrow<hwy::float16_t, float>(), x.raw));
+    }
 #endif
-  const Vec<std::uint32_t> wide = narrow_pattern(T(), x);
-  // No lane has more bits than a pattern, so the saturating narrowing keeps every one.
-  return hn::DemoteTo(d, hn::BitCast(Tag<std::int32_t>(), wide.raw));
+    const Vec<std::uint32_t> wide = narrow_pattern(T(), x);
+    // No lane has more bits than a pattern, so the saturating narrowing keeps every one.
+    return hn::DemoteTo(d, hn::BitCast(Tag<std::int32_t>(), wide.raw));
+  }
 }
 
 /// One register of C, rounded once to the storage type T; for codes a whole number that T can hold. Any alignment.
@@ -215,19 +246,29 @@ PLANCK_MATH void store(Vec<C> x, T* to) {
     hn::StoreU(x.raw, Tag<C>(), to);
   } else if constexpr (numerics::Pattern<T>) {
     using Bits = numerics::PatternBits<T>;
-    hn::StoreU(to_patterns<T>(x), Narrow<Bits, float>(), reinterpret_cast<Bits*>(to));
+    hn::StoreU(to_patterns<T>(x), Narrow<Bits, C>(), reinterpret_cast<Bits*>(to));
   } else {
     hn::StoreU(to_codes<T>(x), Narrow<T, C>(), to);
   }
 }
 
-/// Four registers of such numbers, as one register of T.
+/// Codes in words of 32 bits: of such numbers, or rounded once to an 8-bit float.
+template <class T>
+PLANCK_MATH hn::Vec<Tag<std::int32_t>> code_words(Vec<float> x) {
+  if constexpr (numerics::Pattern<T>) {
+    return hn::BitCast(Tag<std::int32_t>(), narrow_pattern(T(), x).raw);
+  } else {
+    return to_integers(x);
+  }
+}
+
+/// Four registers of f32 as one register of codes.
 template <class T>
 PLANCK_MATH void store_codes(const Vec<float>* x, T* to) {
 #if HWY_TARGET == HWY_AVX2
   // Packing works within 128-bit halves; one permutation of whole quadruples puts them in order.
-  const __m256i low = _mm256_packs_epi32(to_integers(x[0]).raw, to_integers(x[1]).raw);
-  const __m256i high = _mm256_packs_epi32(to_integers(x[2]).raw, to_integers(x[3]).raw);
+  const __m256i low = _mm256_packs_epi32(code_words<T>(x[0]).raw, code_words<T>(x[1]).raw);
+  const __m256i high = _mm256_packs_epi32(code_words<T>(x[2]).raw, code_words<T>(x[3]).raw);
   const __m256i codes = std::is_signed_v<T> ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high);
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permutevar8x32_epi32(codes, order));

@@ -49,19 +49,21 @@ PLANCK_MATH void store_numbers_in_order(Pair<T> x, T* to) {
 /// store_codes, streamed to an address aligned to the register if asked for.
 template <bool streamed, class T>
 PLANCK_MATH void put_codes(const Vec<float>* x, T* to) {
+  using Byte = std::conditional_t<numerics::Pattern<T>, std::uint8_t, T>;  // what registers hold
 #if HWY_TARGET == HWY_AVX3
   // Packing works within 128-bit quarters; one permutation of whole quadruples puts them in order.
-  const __m512i low = _mm512_packs_epi32(to_integers(x[0]).raw, to_integers(x[1]).raw);
-  const __m512i high = _mm512_packs_epi32(to_integers(x[2]).raw, to_integers(x[3]).raw);
+  const __m512i low = _mm512_packs_epi32(code_words<T>(x[0]).raw, code_words<T>(x[1]).raw);
+  const __m512i high = _mm512_packs_epi32(code_words<T>(x[2]).raw, code_words<T>(x[3]).raw);
   const __m512i codes = std::is_signed_v<T> ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const hn::Vec<Tag<T>> packed{_mm512_permutexvar_epi32(order, codes)};
-  store_full<streamed>(Vec<T>(packed), to);
+  const hn::Vec<Tag<Byte>> packed{_mm512_permutexvar_epi32(order, codes)};
+  store_full<streamed>(Vec<Byte>(packed), reinterpret_cast<Byte*>(to));
 #else
   if constexpr (streamed && PLANCK_PACKS_CODES) {
     alignas(64) T packed[HWY_MAX_BYTES];  // never leaves its register
     store_codes(x, packed);
-    store_full<true>(Vec<T>(hn::Load(Tag<T>(), packed)), to);
+    const auto* const bytes = reinterpret_cast<const Byte*>(packed);
+    store_full<true>(Vec<Byte>(hn::Load(Tag<Byte>(), bytes)), reinterpret_cast<Byte*>(to));
   } else {
     store_codes(x, to);
   }
@@ -83,7 +85,7 @@ struct Span<Kernel, Types<In...>, Types<Out...>> {
   /// All operands f16 or bf16 alike: two registers of lanes a step, so that memory is moved in full registers.
   static constexpr bool kPaired = sizeof(C) == 4 && ((sizeof(In) == 2) && ...) && ((sizeof(Out) == 2) && ...);
   /// Codes: four registers of lanes a step, for the same reason.
-  static constexpr bool kPacked = sizeof(C) == 4 && kOutputs == 1 && std::is_integral_v<Out0> && sizeof(Out0) == 1;
+  static constexpr bool kPacked = sizeof(C) == 4 && kOutputs == 1 && sizeof(Out0) == 1;
   /// One 16-bit output of other inputs: two registers of lanes a step, in order.
   static constexpr bool kOrdered =
       sizeof(C) == 4 && kOutputs == 1 && sizeof(Out0) == 2 && !kPaired && HWY_TARGET != HWY_SCALAR;

@@ -356,7 +356,8 @@ struct DynamicRowsKernel {
                                                Q* codes, std::int64_t n, bool summed, const std::byte* next,
                                                unsigned streamed) {
     constexpr std::int64_t kPiece = 1024;
-    const quantize::Params<C> params(static_cast<double>(qparams.scale), qparams.zero_point, rule.q_min, rule.q_max);
+    const quantize::Params<C> params(static_cast<double>(qparams.scale), qparams.zero_point,
+                                     static_cast<double>(rule.q_min), static_cast<double>(rule.q_max));
     const Quantize kernel(params);
     std::int64_t sum = 0;
     for (std::int64_t i = 0; i < n; i += kPiece) {
@@ -367,7 +368,9 @@ struct DynamicRowsKernel {
       }
       void* const operands[] = {const_cast<T*>(x + i), codes + i};
       Span<Quantize>::apply_to(kernel, operands, count, streamed);
-      if (summed) sum += sum_codes(codes + i, count);
+      if constexpr (std::is_integral_v<Q>) {
+        if (summed) sum += sum_codes(codes + i, count);
+      }
     }
     return static_cast<std::int32_t>(sum);
   }

@@ -215,6 +215,19 @@ void write_qparams(const DynamicRangeJob& job, const Compute<T>* lo, const Compu
   });
 }
 
+template <class Q>
+void sum_segments(const Stream& stream, const DynamicKernels& kernels, const DynamicRangeJob& job,
+                  const quantize::SegmentSpace& space) noexcept {
+  core::StridedLoop sums(job.scale.shape);
+  sums.add(*job.row_sum);
+  core::for_each_index(sums, [](const auto& cell) { cell(0).set(std::int32_t{0}); });
+  space.for_each_part([&](core::StridedLoop& loop, int part) {
+    space.add_qparams(loop, part, *job.row_sum);
+    space.add(loop, part, *job.output);
+    gather(stream, loop, [&] { return CodeSummer<Q>(kernels.sums); });
+  });
+}
+
 template <class T, class Q, class S>
 void run_passes(const Stream& stream, const DynamicKernels& kernels, const DynamicRangeJob& job, Compute<T>* lo,
                 Compute<T>* hi) noexcept {
@@ -233,7 +246,7 @@ void run_passes(const Stream& stream, const DynamicKernels& kernels, const Dynam
   write_qparams<T, S>(job, lo, hi);
   if (job.output == nullptr) return;
 
-  const quantize::Params<C> params(1.0, 0, job.rule.q_min, job.rule.q_max);
+  const quantize::Params<C> params(1.0, 0, static_cast<double>(job.rule.q_min), static_cast<double>(job.rule.q_max));
   const std::int32_t no_zero_point = 0;
   space.for_each_part([&](core::StridedLoop& loop, int part) {
     space.add(loop, part, job.input);
@@ -246,16 +259,9 @@ void run_passes(const Stream& stream, const DynamicKernels& kernels, const Dynam
     space.add(loop, part, *job.output);
     run_elementwise(stream, kernels.quantize_segments, &params, loop, 3);
   });
-  if (job.row_sum == nullptr) return;
-
-  core::StridedLoop sums(segments);
-  sums.add(*job.row_sum);
-  core::for_each_index(sums, [](const auto& cell) { cell(0).set(std::int32_t{0}); });
-  space.for_each_part([&](core::StridedLoop& loop, int part) {
-    space.add_qparams(loop, part, *job.row_sum);
-    space.add(loop, part, *job.output);
-    gather(stream, loop, [&] { return CodeSummer<Q>(kernels.sums); });
-  });
+  if constexpr (std::is_integral_v<Q>) {
+    if (job.row_sum != nullptr) sum_segments<Q>(stream, kernels, job, space);
+  }
 }
 
 }  // namespace planck::cpu

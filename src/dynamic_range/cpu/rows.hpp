@@ -50,13 +50,16 @@ class StridedRows {
     if (at[kZeroPoint] != nullptr) std::memcpy(at[kZeroPoint], &qparams.zero_point, sizeof qparams.zero_point);
     if (at[kOutput] == nullptr) return;
 
-    const quantize::Params<C> params(static_cast<double>(qparams.scale), qparams.zero_point, rule_.q_min, rule_.q_max);
+    const quantize::Params<C> params(static_cast<double>(qparams.scale), qparams.zero_point,
+                                     static_cast<double>(rule_.q_min), static_cast<double>(rule_.q_max));
     std::int32_t sum = 0;
     for_each_piece(at[kInput], [&](T* x, std::int64_t first, std::int64_t n) {
       Q codes[kRowScratch];
       void* const operands[] = {x, codes};
       quantize_(&params, operands, n, 0);
-      if (at[kRowSum] != nullptr) sum += static_cast<std::int32_t>(sums_.sum_codes(codes, n));
+      if constexpr (std::is_integral_v<Q>) {
+        if (at[kRowSum] != nullptr) sum += static_cast<std::int32_t>(sums_.sum_codes(codes, n));
+      }
       copy_strided<Q>(at[kOutput] + first * output_stride_, output_stride_, reinterpret_cast<std::byte*>(codes),
                       sizeof(Q), n);
     });

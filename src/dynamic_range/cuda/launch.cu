@@ -14,6 +14,7 @@
 #include "cuda/launch.hpp"
 #include "dynamic_range/cuda/columns.cuh"
 #include "dynamic_range/cuda/rows.cuh"
+#include "quantize/descriptor_checks.hpp"
 #include "quantize/granularity.hpp"
 
 namespace planck::cuda {
@@ -181,6 +182,7 @@ std::size_t dynamic_range_workspace(const DynamicRangeJob& job) noexcept {
 }
 
 Status prepare_dynamic_range(const DynamicRangeJob& job, Selection& selection) noexcept {
+  PLANCK_TRY(quantize::check_device_codes(selection.request.plan, job.codes));
   selection.want_workspace(dynamic_range_workspace(job));
   return {};
 }

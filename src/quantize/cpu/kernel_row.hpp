@@ -59,12 +59,12 @@ struct Params {
     return p;
   }
 
-  Params(double scale_, std::int64_t zero_point_, std::int64_t q_min, std::int64_t q_max)
+  Params(double scale_, std::int64_t zero_point_, double q_min, double q_max)
       : scale(static_cast<C>(scale_)),
         inverse(C(1) / scale),
         zero_point(static_cast<C>(zero_point_)),
-        lo(static_cast<C>(static_cast<double>(q_min) - static_cast<double>(zero_point_))),
-        hi(static_cast<C>(static_cast<double>(q_max) - static_cast<double>(zero_point_))) {}
+        lo(static_cast<C>(q_min - static_cast<double>(zero_point_))),
+        hi(static_cast<C>(q_max - static_cast<double>(zero_point_))) {}
 };
 
 /// The kernel list of a float kind.

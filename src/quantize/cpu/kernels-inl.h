@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstdint>
+#include <limits>
 
 #include "cpu/simd/span-inl.h"
 #include "quantize/cpu/kernel_row.hpp"
@@ -84,17 +86,17 @@ struct OperandQParams {
   }
 };
 
-/// What span-inl.h may know of a formula's results: codes times a finite scale are no NaN.
-template <Formula formula>
+/// What span-inl.h may know of a formula's results: integers times a finite scale are no NaN.
+template <Formula formula, class Q>
 struct Results {};
-template <>
-struct Results<Formula::Dequantize> {
+template <std::integral Q>
+struct Results<Formula::Dequantize, Q> {
   static constexpr bool kNeverNan = true;
 };
 
 /// The kernel of a formula over elements T (and codes Q), its parameters from `Source`.
 template <Formula formula, class T, class Q, class Source>
-struct Kernel : Source, Results<formula> {
+struct Kernel : Source, Results<formula, Q> {
   using typename Source::C;
   using V = Vec<C>;
   using Inputs = typename Source::template Inputs<std::conditional_t<formula == Formula::Dequantize, Q, T>>;
@@ -105,27 +107,29 @@ struct Kernel : Source, Results<formula> {
   PLANCK_MATH explicit Kernel(const typename Source::Params& p) : Source(p) {}
   PLANCK_MATH void operator()(const V* in, V* out) const {
     const auto& q = this->at(in + 1);
-    if constexpr (formula == Formula::Quantize) out[0] = quantize(in[0], q.scale, q.range, q.zero_point);
-    if constexpr (formula == Formula::Dequantize) out[0] = dequantize(in[0], q.scale.scale, q.zero_point);
+    if constexpr (formula == Formula::Quantize) out[0] = quantize_to<Q>(in[0], q.scale, q.range, q.zero_point);
+    if constexpr (formula == Formula::Dequantize) out[0] = dequantize_from<Q>(in[0], q.scale.scale, q.zero_point);
     if constexpr (formula == Formula::DequantizeBackward) out[0] = dequantize_backward(in[0], q.scale.scale);
     if constexpr (formula == Formula::FakeQuantize) out[0] = fake_quantize(in[0], q.scale, q.range);
   }
 };
 
 /// Inputs x, dy.
-template <Formula formula, class T, class Source>
+template <Formula formula, class T, class Source, bool float_codes = false>
 struct QuantizeBackwardKernel : Source {
   using typename Source::C;
   using V = Vec<C>;
   using Inputs = typename Source::template Inputs<T, T>;
   using Outputs = Types<T>;
 
-  using SegmentKernel = QuantizeBackwardKernel<formula, T, typename Source::Segment>;
+  using SegmentKernel = QuantizeBackwardKernel<formula, T, typename Source::Segment, float_codes>;
 
   PLANCK_MATH explicit QuantizeBackwardKernel(const typename Source::Params& p) : Source(p) {}
   PLANCK_MATH void operator()(const V* in, V* out) const {
     const auto& q = this->at(in + 2);
-    if constexpr (formula == Formula::QuantizeBackward) {
+    if constexpr (formula == Formula::QuantizeBackward && float_codes) {
+      out[0] = quantize_backward_from_float(in[0], in[1], q.scale, q.range);
+    } else if constexpr (formula == Formula::QuantizeBackward) {
       out[0] = quantize_backward(in[0], in[1], q.scale, q.range);
     } else {
       out[0] = fake_quantize_backward(in[0], in[1], q.scale, q.range);
@@ -204,6 +208,13 @@ template <Formula formula, class T, class Source>
 constexpr KernelRow backward_row() {
   return row<T, QuantizeBackwardKernel<formula, T, Source>>(formula);
 }
+/// Integer codes differ in their range only, float codes in theirs: one kernel for all of these.
+template <class T, class Source>
+constexpr std::array<KernelRow, 2> float_backward_rows() {
+  using K = QuantizeBackwardKernel<Formula::QuantizeBackward, T, Source, true>;
+  return {row<T, K>(Formula::QuantizeBackward, ElementKind::F8E4M3),
+          row<T, K>(Formula::QuantizeBackward, ElementKind::F8E5M2)};
+}
 
 template <class T, class Source>
 constexpr KernelRow learnable_row() {
@@ -213,6 +224,7 @@ constexpr KernelRow learnable_row() {
 /// What one source of parameters has in one scale form; dequantise does not know forms.
 template <class T, class Source>
 constexpr auto form_rows = join(code_rows<Formula::Quantize, T, Source>(TypesOf<ElementClass::Codes>()),
+                                float_backward_rows<T, Source>(),
                                 std::array{backward_row<Formula::QuantizeBackward, T, Source>(),
                                            plain_row<Formula::FakeQuantize, T, Source>(),
                                            backward_row<Formula::FakeQuantizeBackward, T, Source>()});

@@ -107,8 +107,9 @@ void run_sums(const Run& run, const QuantizeJob& job) noexcept {
 }  // namespace
 
 Status prepare_quantize(const QuantizeJob& job, Selection& selection) noexcept {
-  // Only these two formulas touch codes: one kernel of the others serves both kinds.
-  const bool codes = job.formula == Formula::Quantize || job.formula == Formula::Dequantize;
+  // Only these formulas know codes: one kernel of the others serves all kinds.
+  const bool codes = job.formula == Formula::Quantize || job.formula == Formula::Dequantize ||
+                     (job.formula == Formula::QuantizeBackward && is_float_code(job.codes));
   const bool narrow = !job.one_scale && job.scale_element != compute_of(job.element);
   const auto operands = narrow ? QParamsFrom::NarrowOperands : QParamsFrom::Operands;
   const auto rows = quantize::kernels_for(job.element, selection.choice.arch);

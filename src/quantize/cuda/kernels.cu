@@ -7,6 +7,7 @@
 #include "cuda/elementwise.cuh"
 #include "cuda/entries.hpp"
 #include "cuda/sums.cuh"
+#include "quantize/descriptor_checks.hpp"
 #include "quantize/job.hpp"
 #include "quantize/scalar.hpp"
 
@@ -152,6 +153,7 @@ Status run_typed(const Run& run, const QuantizeJob& what) noexcept {
 }  // namespace
 
 Status prepare_quantize(const QuantizeJob& job, Selection& selection) noexcept {
+  PLANCK_TRY(quantize::check_device_codes(selection.request.plan, job.codes));
   if (job.sums.count > 0) selection.want_workspace(sums_workspace(*job.loop, job.sums.count));
   return {};
 }

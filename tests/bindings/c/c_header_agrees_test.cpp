@@ -30,8 +30,8 @@ static_assert(same(PLANCK_WORKSPACE_TOO_SMALL, ErrorKind::WorkspaceTooSmall));
 static_assert(same(PLANCK_BACKEND_FAILURE, ErrorKind::BackendFailure));
 static_assert(same(PLANCK_BUFFER_TOO_SMALL, ErrorKind::BufferTooSmall));
 
-constexpr planck_element kElementsInC[] = {PLANCK_F16, PLANCK_BF16, PLANCK_F32, PLANCK_F64,
-                                           PLANCK_S8,  PLANCK_U8,   PLANCK_S32, PLANCK_S64};
+constexpr planck_element kElementsInC[] = {PLANCK_F16, PLANCK_BF16, PLANCK_F32, PLANCK_F64,    PLANCK_S8,
+                                           PLANCK_U8,  PLANCK_S32,  PLANCK_S64, PLANCK_F8E4M3, PLANCK_F8E5M2};
 constexpr bool same_elements() {
   for (const planck::ElementInfo& element : planck::kElements) {
     const auto number = static_cast<std::size_t>(element.kind);
@@ -44,6 +44,7 @@ static_assert(same(PLANCK_F16, ElementKind::F16) && same(PLANCK_BF16, ElementKin
 static_assert(same(PLANCK_F32, ElementKind::F32) && same(PLANCK_F64, ElementKind::F64));
 static_assert(same(PLANCK_S8, ElementKind::S8) && same(PLANCK_U8, ElementKind::U8));
 static_assert(same(PLANCK_S32, ElementKind::S32) && same(PLANCK_S64, ElementKind::S64));
+static_assert(same(PLANCK_F8E4M3, ElementKind::F8E4M3) && same(PLANCK_F8E5M2, ElementKind::F8E5M2));
 
 static_assert(same(PLANCK_DIVIDE, ScaleForm::Divide));
 static_assert(same(PLANCK_RECIPROCAL, ScaleForm::Reciprocal));

@@ -332,6 +332,44 @@ static void test_dynamic_range(void) {
                planck_dynamic_range_quantize_run(&d, &a, NULL, 0, NULL));
 }
 
+/* Codes that are floats: limited or, if asked for, overflowing; there and back again. */
+static void test_float_codes(void) {
+  static const int64_t shape[] = {6};
+  float x[6] = {1.0F, -0.3F, 1000.0F, 0.0F, -INFINITY, 34.0F};
+  float y[6];
+  uint8_t q[6];
+  const uint8_t saturated[6] = {0x30, 0xA2, 0x7E, 0x00, 0xFE, 0x58};
+  const uint8_t overflowed[6] = {0x30, 0xA2, 0x7F, 0x00, 0xFF, 0x58};
+  const float restored[6] = {1.0F, -0.3125F, 896.0F, 0.0F, -896.0F, 32.0F};
+  planck_tensor in = packed(x, PLANCK_F32, 1, shape, 6);
+  planck_tensor codes = packed(q, PLANCK_F8E4M3, 1, shape, 6);
+  planck_tensor out = packed(y, PLANCK_F32, 1, shape, 6);
+  planck_quantize_descriptor d = {.shape = shape_of(1, shape),
+                                  .q_min = -448,
+                                  .q_max = 448,
+                                  .input_element = PLANCK_F32,
+                                  .output_element = PLANCK_F8E4M3};
+  planck_dequantize_descriptor back = {
+      .shape = shape_of(1, shape), .input_element = PLANCK_F8E4M3, .output_element = PLANCK_F32};
+  planck_quantize_args a = {.input = &in, .scale = 2.0, .output = &codes};
+  planck_dequantize_args b = {.input = &codes, .scale = 2.0, .output = &out};
+
+  CHECK_OK(planck_quantize_run(&d, &a, NULL, 0, NULL));
+  CHECK_ARRAY(saturated, q);
+  CHECK_OK(planck_dequantize_run(&back, &b, NULL, 0, NULL));
+  CHECK_ARRAY(restored, y);
+  d.unsaturated = 1;
+  CHECK_OK(planck_quantize_run(&d, &a, NULL, 0, NULL));
+  CHECK_ARRAY(overflowed, q);
+
+  a.zero_point = 1;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "zero_point = 1 must be 0,f8e4m3", planck_quantize_run(&d, &a, NULL, 0, NULL));
+  a.zero_point = 0;
+  d.q_max = 440;
+  CHECK_STATUS(PLANCK_INVALID_PROBLEM, "q_max = 440 is no number of f8e4m3",
+               planck_quantize_run(&d, &a, NULL, 0, NULL));
+}
+
 void test_granularities(void) {
   test_quantize_per_tensor();
   test_quantize_per_channel();
@@ -340,4 +378,5 @@ void test_granularities(void) {
   test_learnable();
   test_granularity_errors();
   test_dynamic_range();
+  test_float_codes();
 }

@@ -1,4 +1,4 @@
-// f16 and bf16 conversions: every pattern, every rounding boundary, one rounding from f64.
+// Conversions of the storage types: every pattern, every rounding boundary, one rounding from f64.
 #include "planck/element.hpp"
 
 #include <gtest/gtest.h>
@@ -83,6 +83,95 @@ TEST(Element, LargestValuesOverflowToInfinity) {
   EXPECT_EQ(f16(std::numeric_limits<double>::denorm_min()).bits, 0);
 }
 
+/// Patterns of positive numbers by their definitions; what follows the largest one has the value it would have.
+template <class T>
+double value_of_code(unsigned bits) {
+  constexpr int kFraction = std::is_same_v<T, f8e4m3> ? 3 : 2;
+  constexpr int kBias = std::is_same_v<T, f8e4m3> ? 7 : 15;
+  const int exponent = static_cast<int>(bits >> kFraction);
+  const int fraction = static_cast<int>(bits & ((1U << kFraction) - 1));
+  if (exponent == 0) return std::ldexp(fraction, 1 - kBias - kFraction);
+  return std::ldexp((1 << kFraction) + fraction, exponent - kBias - kFraction);
+}
+
+template <class T>
+class EightBits : public testing::Test {
+ protected:
+  static constexpr unsigned kLargest = std::is_same_v<T, f8e4m3> ? 0x7E : 0x7B;
+  static constexpr unsigned kNan = std::is_same_v<T, f8e4m3> ? 0x7F : 0x7E;
+};
+using EightBitTypes = testing::Types<f8e4m3, f8e5m2>;
+TYPED_TEST_SUITE(EightBits, EightBitTypes);
+
+TYPED_TEST(EightBits, EveryPatternWidensToItsValueAndComesBack) {
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    const auto x = TypeParam::from_bits(static_cast<std::uint8_t>(bits));
+    const unsigned magnitude = bits & 0x7F;
+    const double sign = magnitude == bits ? 1 : -1;
+    const auto single = static_cast<float>(x);
+    const auto wide = static_cast<double>(x);
+    ASSERT_EQ(std::signbit(single), sign < 0) << bits;
+    ASSERT_EQ(std::signbit(wide), sign < 0) << bits;
+    if (magnitude <= this->kLargest) {
+      ASSERT_EQ(static_cast<double>(single), sign * value_of_code<TypeParam>(magnitude)) << bits;
+      ASSERT_EQ(wide, static_cast<double>(single)) << bits;
+    } else if (magnitude == 0x7C && std::is_same_v<TypeParam, f8e5m2>) {
+      ASSERT_EQ(single, static_cast<float>(sign * INFINITY));
+      ASSERT_EQ(wide, sign * INFINITY);
+    } else {
+      ASSERT_TRUE(std::isnan(single) && std::isnan(wide)) << bits;
+      ASSERT_EQ(TypeParam(single).bits & 0x7F, this->kNan) << bits;
+      ASSERT_EQ(TypeParam(wide).bits & 0x7F, this->kNan) << bits;
+      continue;
+    }
+    ASSERT_EQ(TypeParam(single).bits, bits);
+    ASSERT_EQ(TypeParam(wide).bits, bits);
+  }
+}
+
+TYPED_TEST(EightBits, RoundsToNearestEvenAtEveryBoundary) {
+  for (unsigned bits = 0; bits <= this->kLargest; ++bits) {
+    const double low = value_of_code<TypeParam>(bits);
+    const double middle = low + (value_of_code<TypeParam>(bits + 1) - low) / 2;
+    const auto middle_f32 = static_cast<float>(middle);
+    for (const float sign : {1.0F, -1.0F}) {
+      const unsigned sign_bit = sign < 0 ? 0x80 : 0;
+      ASSERT_EQ(TypeParam(sign * middle_f32).bits, (bits + (bits & 1)) | sign_bit) << bits;
+      ASSERT_EQ(TypeParam(sign * std::nextafter(middle_f32, 0.0F)).bits, bits | sign_bit) << bits;
+      ASSERT_EQ(TypeParam(sign * std::nextafter(middle_f32, INFINITY)).bits, (bits + 1) | sign_bit) << bits;
+      ASSERT_EQ(TypeParam(sign * middle).bits, (bits + (bits & 1)) | sign_bit) << bits;
+      ASSERT_EQ(TypeParam(sign * std::nextafter(middle, 0.0)).bits, bits | sign_bit) << bits;
+      ASSERT_EQ(TypeParam(sign * std::nextafter(middle, double{INFINITY})).bits, (bits + 1) | sign_bit) << bits;
+    }
+  }
+}
+
+TYPED_TEST(EightBits, EverythingLargerIsTheSame) {
+  const unsigned overflow = this->kLargest + 1;
+  for (const double x : {500.0 * 1024, 65536.0, 1e30, 3.4e38, 1e300, double{INFINITY}}) {
+    EXPECT_EQ(TypeParam(x).bits, overflow) << x;
+    EXPECT_EQ(TypeParam(-x).bits, overflow | 0x80) << x;
+    EXPECT_EQ(TypeParam(static_cast<float>(x)).bits, overflow) << x;
+  }
+  for (const double x : {1e-300, 5e-324, 1e-45, 1e-40, 1e-10}) {
+    EXPECT_EQ(TypeParam(x).bits, 0) << x;
+    EXPECT_EQ(TypeParam(-x).bits, 0x80) << x;
+    EXPECT_EQ(TypeParam(static_cast<float>(-x)).bits, 0x80) << x;
+  }
+}
+
+TEST(Element, EightBitBordersAsTheyAreWritten) {
+  EXPECT_EQ(f8e4m3(464.0F).bits, 0x7E);
+  EXPECT_EQ(f8e4m3(464.0001F).bits, 0x7F);
+  EXPECT_EQ(f8e4m3(-465.0).bits, 0xFF);
+  EXPECT_EQ(f8e5m2(61439.0F).bits, 0x7B);
+  EXPECT_EQ(f8e5m2(61440.0F).bits, 0x7C);
+  EXPECT_EQ(f8e4m3(0x1p-10F).bits, 0);  // a tie
+  EXPECT_EQ(f8e5m2(0x1.8p-17F).bits, 1);
+  EXPECT_TRUE(is_float_code(ElementKind::F8E4M3) && is_quantized(ElementKind::F8E5M2));
+  EXPECT_FALSE(is_float_code(ElementKind::S8) || is_float_code(ElementKind::F16) || is_float(ElementKind::F8E4M3));
+}
+
 TEST(Element, SizesAndNames) {
   EXPECT_EQ(size_of(ElementKind::F16), 2);
   EXPECT_EQ(size_of(ElementKind::S64), 8);
@@ -114,8 +203,10 @@ TEST(Element, EveryRowAgreesWithItsType) {
         EXPECT_EQ(row.least_normal, is_float(row.kind) ? static_cast<double>(Limits::min()) : 0);
       } else {
         EXPECT_EQ(static_cast<double>(T(row.largest)), row.largest);
-        EXPECT_EQ(T(row.largest).bits + 1U, numerics::kInfinityBits<T>);
-        EXPECT_EQ(T(double{INFINITY}).bits, numerics::kInfinityBits<T>);
+        EXPECT_EQ(T(row.largest).bits + 1U, T(double{INFINITY}).bits);
+        if constexpr (is_float(element_of<T>)) {
+          EXPECT_EQ(T(double{INFINITY}).bits, numerics::kInfinityBits<T>);
+        }
         EXPECT_EQ(static_cast<double>(T(row.least_normal)), row.least_normal);
         // The step above the least normal number is that of all subnormals.
         const auto next = [](double x, int step) {

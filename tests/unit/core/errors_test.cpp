@@ -106,6 +106,25 @@ Outcome select_dynamic(const std::function<void(DynamicRangeQuantizeDescriptor&)
   return outcome(DynamicRangeQuantizePlan<>::select(kCpu, d));
 }
 
+Outcome select_float_codes(const std::function<void(QuantizeDescriptor&)>& change) {
+  auto d = QuantizeDescriptor::flat(8, -448, 448, ElementKind::F32, ElementKind::F8E4M3);
+  change(d);
+  return outcome(QuantizePlan<>::select(kCpu, d));
+}
+
+/// With a number or a tensor, trusted or not; nothing may be written.
+Outcome run_float_codes(const ZeroPointArg& zero_point, bool trusted = false) {
+  DequantizeDescriptor d{{8}, ElementKind::F8E5M2};
+  d.trust_qparams = trusted;
+  const auto plan = DequantizePlan<>::select(kCpu, d);
+  std::vector<f8e5m2> q(8);
+  Floats x;
+  const std::vector<float> before = x.memory;
+  const Outcome result = outcome(plan->run(kCpu, Workspace::none(), {view(q, {8}), 1.0, zero_point, x.view({8}, {1})}));
+  EXPECT_EQ(x.memory, before) << "a failing run wrote to its output";
+  return result;
+}
+
 /// Per channel, on 2 × 4 elements, with these scales and zero points; nothing may be written.
 Outcome run_channels(std::vector<float> scales, std::vector<std::int32_t> zero_points) {
   const auto plan = FakeQuantizePerChannelPlan<>::select(
@@ -307,6 +326,22 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
        }},
       {Text::CodeRangeEmpty, [] { return select_fake([](auto& d) { d.q_min = 128; }); }},
       {Text::CodeRangeTooWide, [] { return select_fake([](auto& d) { d.q_max = (1 << 20) + 1; }); }},
+      {Text::CodeRangeRounds, [] { return select_float_codes([](auto& d) { d.q_max = 447; }); }},
+      {Text::SaturateUnsupported,
+       [] {
+         return select_float_codes([](auto& d) {
+           d.output_element = ElementKind::S8;
+           d.q_min = d.q_max = 0;
+           d.saturate = false;
+         });
+       }},
+      {Text::SaturateRange,
+       [] {
+         return select_float_codes([](auto& d) {
+           d.q_max = 240;
+           d.saturate = false;
+         });
+       }},
       {Text::ScaleFormUnknown, [] { return select_fake([](auto& d) { d.scale_form = static_cast<ScaleForm>(2); }); }},
       {Text::ModeUnknown, [] { return select_dynamic([](auto& d) { d.mode = static_cast<DynamicRangeMode>(2); }); }},
       {Text::NonFiniteUnknown, [] { return select_dynamic([](auto& d) { d.nonfinite = static_cast<NonFinite>(2); }); }},
@@ -316,6 +351,15 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
          return select_dynamic([](auto& d) {
            d.mode = DynamicRangeMode::Asymmetric;
            d.q_min = d.q_max;
+         });
+       }},
+      {Text::AsymmetricCodes,
+       [] {
+         return select_dynamic([](auto& d) {
+           d.mode = DynamicRangeMode::Asymmetric;
+           d.q_min = 0;
+           d.q_max = 448;
+           d.output_element = ElementKind::F8E4M3;
          });
        }},
       {Text::RowSumTooLong,
@@ -389,6 +433,7 @@ const std::map<Text, std::function<Outcome()>>& provocations() {
        }},
       {Text::BadScale, [] { return run_fake({8}, [](auto& a) { a.scale = 1e-39; }); }},
       {Text::BadZeroPoint, [] { return run_fake({8}, [](auto& a) { a.zero_point = (1 << 20) + 1; }); }},
+      {Text::NoZeroPoint, [] { return run_float_codes(1); }},
       {Text::BadScaleAt,
        [] {
          return run_channels({1.0F, 1.0F, 0.0F, -1.0F}, {0, 0, 0, 0});
@@ -585,6 +630,27 @@ TEST(Errors, TrustedParametersAreNotChecked) {
   Floats x;
   Floats y;
   EXPECT_TRUE(plan->run(kCpu, Workspace::none(), {x.view({8}, {1}), 0.0, 0, y.view({8}, {1})}));
+}
+
+TEST(Errors, FloatCodesHaveNoZeroPoints) {
+  const std::vector<std::int32_t> zero{0};
+  const AnyTensorRef tensor = view(zero, {});
+  for (const bool trusted : {false, true}) {
+    EXPECT_EQ(run_float_codes(-3, trusted).message,
+              "DequantizePerTensorPlan: zero_point = -3 must be 0, since codes of f8e5m2 have no zero point");
+    EXPECT_EQ(run_float_codes(tensor, trusted).message,
+              "DequantizePerTensorPlan: the tensor zero_point is present but float codes have no zero points");
+  }
+  DynamicRangeQuantizeDescriptor d{.shape = {2, 4}, .q_min = -448, .q_max = 448, .output_element = ElementKind::F8E4M3};
+  Floats x;
+  std::vector<f8e4m3> q(8);
+  std::vector<float> scale(2);
+  std::vector<std::int32_t> sum(2);
+  const auto plan = DynamicRangeQuantizePlan<>::select(kCpu, d);
+  EXPECT_EQ(
+      outcome(plan->run(kCpu, Workspace::none(), {x.view({2, 4}, {4, 1}), view(scale), view(q, {2, 4}), {}, view(sum)}))
+          .message,
+      "DynamicRangeQuantizePlan: row_sum is present but the codes are no integers");
 }
 
 TEST(Errors, LongMessagesAreCutNotOverrun) {

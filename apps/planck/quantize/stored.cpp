@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 #include <set>
+#include <type_traits>
 
 #include "checkpoint/copy.hpp"
 #include "planck/planck.hpp"

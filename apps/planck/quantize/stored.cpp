@@ -5,6 +5,7 @@
 #include <functional>
 #include <numeric>
 #include <set>
+#include <type_traits>
 
 #include "checkpoint/copy.hpp"
 #include "planck/planck.hpp"
@@ -234,8 +235,10 @@ void StoredTensor::restore(std::int64_t first, std::int64_t rows_now, std::int64
     std::byte* narrow = zeros + count * 4;
     load(*zero_point_file, zero_point->begin + static_cast<std::uint64_t>(first_scale), narrow, count);
     with_type(TypesOf<ElementClass::Codes>(), *tensor->dtype.kind, [&]<class Q>(Q) {
-      const auto widened = [](std::byte code) -> std::int32_t { return static_cast<Q>(code); };
-      std::transform(narrow, narrow + count, wide, widened);
+      if constexpr (std::is_integral_v<Q>) {  // float codes have no zero points
+        const auto widened = [](std::byte code) -> std::int32_t { return static_cast<Q>(code); };
+        std::transform(narrow, narrow + count, wide, widened);
+      }
     });
   }
 

@@ -59,7 +59,7 @@ CASES = {
     "no such dtype": (
         lambda: quantize(X, 0.5, dtype="int7"),
         ValueError,
-        "dtype = int7 is no dtype known here; it can be int8 or uint8",
+        "dtype = int7 is no dtype known here; it can be int8, uint8, float8_e4m3fn or float8_e5m2",
     ),
     "no such scale_dtype": (lambda: dynamic(X, scale_dtype="f8e4"), ValueError, "scale_dtype = f8e4"),
     "scale_dtype of another": (lambda: dynamic(X, scale_dtype="float16"), NotImplementedError, "scale_dtype = float16"),

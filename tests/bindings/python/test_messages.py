@@ -97,7 +97,7 @@ def test_the_axis_in_the_message_is_the_one_given(name, axis):
 FLOATS = "float16, bfloat16, float32 or float64"
 LISTS = {
     "quantize": ("x", FLOATS),
-    "dequantize": ("q", "int8 or uint8"),
+    "dequantize": ("q", "int8, uint8, float8_e4m3fn or float8_e5m2"),
     "cumsum": ("x", "float16, bfloat16, float32, float64, int32 or int64"),
     "cummax": ("x", "float16, bfloat16, float32, float64, int32 or int64"),
     "logcumsumexp": ("x", FLOATS),
@@ -120,7 +120,10 @@ def test_lists_of_dtypes_are_those_of_the_function(name, dtype):
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: planck.quantize(X, 0.5, dtype="float32"), "dtype = float32 is none of int8 or uint8"),
+        (
+            lambda: planck.quantize(X, 0.5, dtype="float32"),
+            "dtype = float32 is none of int8, uint8, float8_e4m3fn or float8_e5m2",
+        ),
         (lambda: planck.dequantize(X.astype(np.int8), 0.5, dtype="int8"), f"dtype = int8 is none of {FLOATS}"),
         (lambda: planck.cummax(X, index_dtype="int8"), "index_dtype = int8 is none of int32 or int64"),
         (lambda: planck.dynamic_quantize(X, scale_dtype="float16"), "scale_dtype = float16 is none of float32"),

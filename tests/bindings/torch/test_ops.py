@@ -106,7 +106,7 @@ def forms(scope, i):
 def codes_of(scope, i):
     dtype = (torch.int8, torch.uint8)[i // 2 % 2]
     limits = (None, None) if i % 2 else (0, 15)
-    return (dtype, *scope_options(scope), *limits, ("divide", "reciprocal")[i % 2])
+    return (dtype, *scope_options(scope), *limits, ("divide", "reciprocal")[i % 2], True)
 
 
 def dequantized():

@@ -11,8 +11,6 @@ NAMES = [
     *("bits8", "bits16", "bits1x8", "bits2x4", "bits4x2"),
     *(
         "float4_e2m1fn_x2",
-        "float8_e4m3fn",
-        "float8_e5m2",
         "float8_e8m0fnu",
         "bool",
         "int16",

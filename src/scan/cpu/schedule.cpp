@@ -44,8 +44,8 @@ constexpr std::int64_t kManyRows = 16;
 /// Places along longer ones do not fit the lanes of 32 bits that extrema are chosen in.
 constexpr std::int64_t kLongestPlacedRow = std::int64_t{1} << 32;
 
-/// Whether rows are the way: the elements along the axis lie side by side for every operand, in one order for all inputs
-/// and in one for all outputs, and registers are filled that way. Two inputs in different orders, or one that is
+/// Whether rows are the way: the elements along the axis lie side by side for every operand, in one order for all
+/// inputs and in one for all outputs, and registers are filled that way. Two inputs in different orders, or one that is
 /// broadcast along the axis, go as columns, at half the speed.
 bool runs_along_rows(const ScanPass& scan) {
   const ScanKernel& kernel = scan.kernel;

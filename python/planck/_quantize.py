@@ -59,8 +59,8 @@ def quantize(
     >>> planck.quantize(np.array([[1.0, 2.0], [30.0, 40.0]]), np.array([0.1, 1.0]), axis=0)
     array([[10, 20],
            [30, 40]], dtype=int8)
-    >>> planck.quantize(np.array([1.0, 0.3, 1000.0]), 2.0, dtype="float8_e4m3fn")
-    array([0.5, 0.15625, 448], dtype=float8_e4m3fn)
+    >>> planck.quantize(np.array([1.0, 0.3, 1000.0]), 2.0, dtype="float8_e4m3fn").astype(float).tolist()
+    [0.5, 0.15625, 448.0]
     """
     return _core.quantize(
         x, scale, zero_point, dtype, scope, axis, group_size, q_min, q_max, scale_form, trust_qparams, saturate, out

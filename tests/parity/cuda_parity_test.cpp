@@ -66,7 +66,7 @@ std::vector<cpu::KernelRow> device_list() {
 TEST(CudaRefuses, FloatCodes) {
   for (const cpu::KernelRow& row : kernel_list()) {
     if (!has_float_codes(row)) continue;
-    const auto plan = make_case(row, {4, 64}, Broadcast::Rows).select(kCuda, {});
+    const auto plan = make_case(row, {4, 64}, Broadcast::Rows).select(Stream::cuda(nullptr), {});
     ASSERT_FALSE(plan) << name_of(row);
     EXPECT_NE(std::string(plan.error().message()).find("a CUDA stream and codes = f8e"), std::string::npos);
   }

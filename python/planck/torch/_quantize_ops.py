@@ -53,7 +53,7 @@ def quantize(
     quant_min: Optional[int],
     quant_max: Optional[int],
     scale_form: str,
-    saturate: bool = True,
+    saturate: bool,
 ) -> Tensor:
     zero = _zero_point_of(zero_point, dtype)
     return _core.quantize(

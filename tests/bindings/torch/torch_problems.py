@@ -230,7 +230,7 @@ def quantized(scope: str) -> Problem:
     return Problem(
         "quantize",
         lambda x, s, z: pt.quantize(x, s, z, **keywords),
-        lambda x, s, z: OPS.quantize(x, s, z, torch.int8, *scope_options(scope), None, None, "divide"),
+        lambda x, s, z: OPS.quantize(x, s, z, torch.int8, *scope_options(scope), None, None, "divide", True),
         lambda dtype: make_quantized(scope, dtype, torch.int32),
         differentiable=False,
         note={"scope": scope},

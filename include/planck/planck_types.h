@@ -71,7 +71,8 @@ typedef struct planck_shape {
   const int64_t* extents;
 } planck_shape;
 
-/* Runs task(context, i) once for each i in [0, count) on at most max_threads threads, and returns when all are done. */
+/* Runs task(context, i) once for each i in [0, count) on at most max_threads threads, and returns when all are done. A
+ * task that has started must be let run on: one that started later may sleep until it has done its part. */
 typedef void (*planck_for_each)(void* executor, int64_t count, int32_t max_threads,
                                 void (*task)(void* context, int64_t index), void* context);
 

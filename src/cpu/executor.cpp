@@ -42,7 +42,8 @@ class TbbExecutor final : public Executor {
         // Isolated: while it waits, the caller must not pick up the application's own TBB tasks.
         tbb::this_task_arena::isolate([&] {
           tbb::parallel_for(
-              tbb::blocked_range<int>(0, helpers, 1), [&](const tbb::blocked_range<int>& own) { pull(own.begin()); },
+              tbb::blocked_range<int>(0, helpers, 1),
+              [&](const tbb::blocked_range<int>&) { pull(tbb::this_task_arena::current_thread_index()); },
               tbb::simple_partitioner());
         });
       } catch (const std::exception&) {

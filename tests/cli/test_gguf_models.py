@@ -249,6 +249,7 @@ def refusal(build_dir):
         ({"tensors": [("rope_freqs.weight", np.ones(7, np.float32))]}, "another way than Llama 3"),
         ({"tensors": [("blk.3.attn_norm.weight", np.ones(96, np.float32))]}, "has no place"),
         ({"tensors": [("blk.00.attn_norm.weight", np.ones(96, np.float32))]}, "has no place"),
+        ({"tensors": [("blk.-1.attn_norm.weight", np.ones(96, np.float32))]}, "has no place"),
         ({"tensors": [("blk.0.attn_q.bias", np.ones(96, np.float32))]}, '"blk.0.attn_k.bias" is missing'),
         ({"tensors": [("blk.1.attn_q_norm.weight", np.ones(16, np.float32))]}, "none that config.json can tell of"),
         ({"extra": [("expert_count", 4)]}, '"llama.expert_count" = "4"'),

@@ -175,9 +175,9 @@ class Mapper {
     const char* const end = value->text.data() + value->text.size();
     const auto read = std::from_chars(value->text.data(), end, number);
     const bool is_float = value->type == gguf::ValueType::F32 || value->type == gguf::ValueType::F64;
-    if (!is_float || read.ptr != end || !(number > 0) || number > 1e30) {
-      refuse(
-          text(in_quotes(text(architecture_->name, ".", key)), " = ", in_quotes(value->text), " is no number above 0"));
+    if (!is_float || read.ptr != end || !(number >= 1e-30) || number > 1e30) {
+      refuse(text(in_quotes(text(architecture_->name, ".", key)), " = ", in_quotes(value->text),
+                  " is no number from 1e-30 to 1e30"));
     }
     return as_real(value->text);
   }
@@ -209,7 +209,7 @@ class Mapper {
       const char* const end = name.data() + name.size();
       const auto read = std::from_chars(name.data() + kBlock.size(), end, layer);
       const std::string number = std::to_string(layer);
-      if (read.ec == std::errc() && layer < layers_ &&
+      if (read.ec == std::errc() && layer >= 0 && layer < layers_ &&
           name.compare(kBlock.size(), number.size() + 1, number + ".") == 0) {
         const std::string_view rest(read.ptr + 1, end);
         for (const LayerTensor& each : kLayerTensors) {
@@ -322,7 +322,10 @@ class Mapper {
     for (const auto& [key, name] :
          {std::pair("bos", "bos_token_id"), {"eos", "eos_token_id"}, {"padding", "pad_token_id"}}) {
       const gguf::Value* id = header_.find(text("tokenizer.ggml.", key, "_token_id"));
-      if (id != nullptr && id->natural) out.raw(name, id->text);
+      // Files without such a token may say so by a number beyond the vocabulary, which transformers cannot load.
+      if (id != nullptr && id->natural && *id->natural < static_cast<std::uint64_t>(embedding->shape.front())) {
+        out.raw(name, id->text);
+      }
     }
     return out.str() + "\n";
   }

@@ -54,10 +54,13 @@ void check_gguf(const Checkpoint& checkpoint) {
 }
 
 /// With --names hf: new names, rows in their order, and a config.json.
-void take_hugging_face_names(Checkpoint& checkpoint, std::vector<StoredTensor>& tensors,
+void take_hugging_face_names(Checkpoint& checkpoint, const std::string& output, std::vector<StoredTensor>& tensors,
                              std::vector<std::string>& names) {
   if (checkpoint.shards.size() != 1 || !checkpoint.shards.front().gguf) {
     throw Failure(ExitCode::Usage, "--names hf needs one GGUF file, and nothing else, as its input");
+  }
+  if (output.ends_with(".safetensors")) {
+    throw Failure(ExitCode::Usage, "--names hf writes a config.json too, so its output must be a folder");
   }
   const Shard& shard = checkpoint.shards.front();
   const gguf::Fetch fetch = [&](std::span<std::byte> to, std::uint64_t offset) { shard.file.read(to, offset); };
@@ -152,7 +155,7 @@ void dequantize_command(const DequantizeOptions& options) {
   std::vector<std::string> names;
   names.reserve(tensors.size());
   for (const StoredTensor& each : tensors) names.push_back(each.tensor->name);
-  if (options.names == "hf") take_hugging_face_names(checkpoint, tensors, names);
+  if (options.names == "hf") take_hugging_face_names(checkpoint, options.output, tensors, names);
   const std::optional<std::string> config = plain_config(checkpoint);
   Restored restored = restored_of(checkpoint, tensors, names);
   CheckpointWriter writer(checkpoint, options.output, options.force, "");

@@ -39,7 +39,7 @@ constexpr BlockType kTypes[] = {
     row<Q5_0>(6, "Q5_0"),
     row<Q5_1>(7, "Q5_1"),
     row<Q8_0>(8, "Q8_0"),
-    {9, "Q8_1", 32, 40},
+    {9, "Q8_1", 32, 36},
     row<Q2_K>(10, "Q2_K"),
     row<Q3_K>(11, "Q3_K"),
     row<Q4_K>(12, "Q4_K"),

@@ -143,8 +143,8 @@ def dequantize(
     """
     scope_, dim = _scope_of(scope, dim, group_size)
     scale, zero_point = _as_tensors(scale, zero_point, scope_, dtype, _tensor("dequantize", q).device, q.dtype)
-    if wants_gradient((scale, zero_point)):
-        raise NotImplementedError("dequantize has no gradient with respect to scale and zero_point: detach() them")
+    if wants_gradient((q, scale, zero_point)):
+        raise NotImplementedError("dequantize has no gradient with respect to q, scale and zero_point: detach() them")
     return _dequantize((q, scale, zero_point), (dtype, scope_, dim, group_size))
 
 

@@ -57,8 +57,9 @@ Status check_descriptor(const QuantizeSpec& p) noexcept {
   return {};
 }
 
-/// The range of float codes as the formulas take it, which need not end in codes.
-void set_float_range(const QuantizeSpec& p, QuantizeJob& job) noexcept {
+/// The range of float codes as the formulas take it, which need not end in codes. Apart, so that a short run of other
+/// codes has a job that stays in registers.
+[[gnu::noinline]] void set_float_range(const QuantizeSpec& p, QuantizeJob& job) noexcept {
   if (p.formula == Formula::Quantize && !p.saturate) {
     job.q_max = std::numeric_limits<double>::infinity();
     job.q_min = -job.q_max;
@@ -74,8 +75,8 @@ void set_float_range(const QuantizeSpec& p, QuantizeJob& job) noexcept {
   }
 }
 
-/// Without operands, sums and numbers.
-QuantizeJob job_of(const QuantizeSpec& p) {
+/// Without operands, sums and numbers. Inline: a short run notices the call.
+[[gnu::always_inline]] inline QuantizeJob job_of(const QuantizeSpec& p) {
   QuantizeJob job{p.formula,
                   p.element,
                   p.codes,

@@ -117,22 +117,22 @@ class CutRow {
   FeedValues find_total(std::int64_t q, double* values) const noexcept {
     FeedValues fed{};
     if (needs_feed()) fed = feed_values(q, 0, values, nullptr);
-    find_total(q, fed);
+    find_total(q, fed, kernel_.lags ? lags_[q] : kernel_.lag_start);
     return fed;
   }
   /// And what the segment's last step leaves. What the step before it left is known for the first of a chunk, whose
-  /// neighbour may have been overwritten since.
+  /// neighbour may have been overwritten since; for the others it is found anew, as the neighbour may not be there yet.
   void find_total_and_lag(std::int64_t q, bool lag_known) const noexcept {
     const std::int64_t more = lag_known ? 0 : 1;
     alignas(64) double values[RowFeed::kValues];
     const FeedValues fed = feed_values(q, more, values, nullptr);
-    if (more > 0) lags_[q] = lag_before(q, fed);
-    lags_[q + 1] = find_total(q, {fed.first - more, fed.in_lanes});
+    const double lag = lag_known ? lags_[q] : lag_before(q, fed);
+    lags_[q + 1] = find_total(q, {fed.first - more, fed.in_lanes}, lag);
   }
-  double find_total(std::int64_t q, const FeedValues& fed) const noexcept {
+  double find_total(std::int64_t q, const FeedValues& fed, double lag) const noexcept {
     RowRun run = rows_.segment(row_, q);
     if (fed.first != nullptr) rows_.feed(run, fed);
-    if (kernel_.lags) run.lag = lags_[q];
+    run.lag = lag;
     run.writes = false;
     run.total = prefixes_.at(q);
     kernel_.row(run);

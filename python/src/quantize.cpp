@@ -209,9 +209,7 @@ nb::object dynamic_quantize(nb::handle x, nb::handle scope, nb::handle mode, nb:
   what.qparams_only = flag(qparams_only, "qparams_only");
   const bool sum = flag(row_sum, "row_sum");
   if (sum && what.qparams_only) raise(PyExc_ValueError, "row_sum is of the codes, which qparams_only leaves out");
-  if (sum && is_float_code(what.output_element)) {
-    raise(PyExc_ValueError, "row_sum is of integer codes, which those of float8 are not");
-  }
+  if (sum && is_float_code(what.output_element)) raise(PyExc_ValueError, "row_sum is of integer codes, not float8");
   const auto plan = plan_for<DynamicRangeQuantizeOp>(what);
 
   constexpr int kOutputs = 4;

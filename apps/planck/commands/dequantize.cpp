@@ -49,6 +49,11 @@ void check_gguf(const Checkpoint& checkpoint) {
         throw Failure(ExitCode::Refused,
                       text("tensor ", in_quotes(tensor.name), ": safetensors keeps this name for what is no tensor"));
       }
+      const bool codes = tensor.dtype.kind && is_quantized(*tensor.dtype.kind);
+      if (codes && checkpoint.find(tensor.name + "_scale") != nullptr) {
+        throw Failure(ExitCode::Refused, text("tensor ", in_quotes(tensor.name), ": beside ",
+                                              in_quotes(tensor.name + "_scale"), " it would be read as codes"));
+      }
     }
   }
 }

@@ -239,6 +239,9 @@ def test_several_files(tmp_path):
     both = [tmp_path / "a.gguf", tmp_path / "b.gguf"]
     assert "one of 2 parts" in planck("dequantize", both[0], "-o", tmp_path / "out", code=4)
     assert "needs one GGUF file" in planck("dequantize", *both, "-o", tmp_path / "out", "--names", "hf", code=2)
+    pair = {"x": (bytes(4), Type.I8, (4,)), "x_scale": (bytes(4), Type.F32, (1,))}
+    write(tmp_path / "pair.gguf", pair)
+    assert "would be read as codes" in planck("dequantize", tmp_path / "pair.gguf", "-o", tmp_path / "pair", code=4)
     write(tmp_path / "c.gguf", {"c": (bytes(18), Type.Q4_0, (1, 32))})
     alone = planck("dequantize", tmp_path / "c.gguf", "-o", tmp_path / "c.safetensors", "--names", "hf", code=2)
     assert "its output must be a folder" in alone

@@ -10,6 +10,12 @@
 
 namespace planck::core {
 
+/// Where share s of `count` things begins, the first shares being one longer where they cannot be equal. Divides first:
+/// s * count can leave 64 bits, for 2^40 things in 2^24 shares.
+inline std::int64_t share_begin(std::int64_t count, std::int64_t shares, std::int64_t s) noexcept {
+  return s * (count / shares) + std::min(s, count % shares);
+}
+
 class TaskShares {
  public:
   TaskShares(std::int64_t count, int threads) noexcept : count_(count), shares_(std::clamp(threads, 1, kMostShares)) {
@@ -33,10 +39,7 @@ class TaskShares {
     std::atomic<std::int64_t> task;
   };
 
-  /// The first shares are one longer where they cannot be equal.
-  std::int64_t begin_of(int share) const noexcept {
-    return share * (count_ / shares_) + std::min<std::int64_t>(share, count_ % shares_);
-  }
+  std::int64_t begin_of(int share) const noexcept { return share_begin(count_, shares_, share); }
 
   std::int64_t count_;
   int shares_;

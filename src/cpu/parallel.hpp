@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/task_shares.hpp"
 #include "numerics/fp_env.hpp"
 #include "planck/stream.hpp"
 
@@ -40,11 +41,7 @@ void for_each_range(const Stream& stream, std::int64_t units, std::int64_t unit_
       [](void* opaque, std::int64_t i) noexcept {
         const numerics::FpEnvironmentGuard guard;
         const auto& c = *static_cast<const Context*>(opaque);
-        // i * units can leave 64 bits for 2^40 units in 2^24 tasks, so divide first.
-        const std::int64_t share = c.units / c.tasks;
-        const std::int64_t longer = c.units % c.tasks;
-        const std::int64_t begin = i * share + std::min(i, longer);
-        c.body(begin, begin + share + (i < longer ? 1 : 0));
+        c.body(core::share_begin(c.units, c.tasks, i), core::share_begin(c.units, c.tasks, i + 1));
       },
       &context);
 }

@@ -149,9 +149,6 @@ class Mapper {
       }
       refuse(text("config.json cannot say ", in_quotes(full), " = ", in_quotes(value.text)));
     }
-    if (const gguf::Value* parts = header_.find("split.count"); parts != nullptr && parts->natural.value_or(2) > 1) {
-      refuse(text("it is one of ", printable(parts->text), " parts of a model; join them first"));
-    }
   }
 
   /// A whole number that is at least 1 and below 2^31, as sizes of models are.

@@ -121,14 +121,17 @@ struct Q3_K {
   }
 };
 
-/// Scale and minimum of sub-block s of 8 in Q4_K and Q5_K: six bits each, packed into twelve bytes.
-struct SixBits {
-  int scale;
-  int least;
+/// Scale and minimum of sub-block s of 8 in Q4_K and Q5_K, whose block begins with what both are multiplied by: six
+/// bits each, packed into the twelve bytes after that.
+struct ScaleAndLeast {
+  float scale;
+  float least;
 };
-inline SixBits six_bits(Bytes packed, int s) noexcept {
-  if (s < 4) return {packed[s] & 0x3F, packed[s + 4] & 0x3F};
-  return {(packed[s + 4] & 0xF) | packed[s - 4] >> 6 << 4, packed[s + 4] >> 4 | packed[s] >> 6 << 4};
+inline ScaleAndLeast six_bits(Bytes b, int s) noexcept {
+  const Bytes packed = b + 4;
+  const int scale = s < 4 ? packed[s] & 0x3F : (packed[s + 4] & 0xF) | packed[s - 4] >> 6 << 4;
+  const int least = s < 4 ? packed[s + 4] & 0x3F : packed[s + 4] >> 4 | packed[s] >> 6 << 4;
+  return {f16_at(b) * number(scale), f16_at(b + 2) * number(least)};
 }
 
 struct Q4_K {
@@ -136,12 +139,8 @@ struct Q4_K {
   static constexpr int kBytes = 144;
   static constexpr std::array<int, 2> kScales{0, 2};
   static void decode(Bytes b, float* y) noexcept {
-    const float d = f16_at(b);
-    const float dmin = f16_at(b + 2);
     for (int s = 0; s < 8; ++s) {
-      const SixBits six = six_bits(b + 4, s);
-      const float scale = d * number(six.scale);
-      const float least = dmin * number(six.least);
+      const auto [scale, least] = six_bits(b, s);
       const Bytes codes = b + 16 + s / 2 * 32;
       const int shift = s % 2 * 4;
       for (int j = 0; j < 32; ++j) *y++ = scale * number(codes[j] >> shift & 0xF) - least;
@@ -154,12 +153,8 @@ struct Q5_K {
   static constexpr int kBytes = 176;
   static constexpr std::array<int, 2> kScales{0, 2};
   static void decode(Bytes b, float* y) noexcept {
-    const float d = f16_at(b);
-    const float dmin = f16_at(b + 2);
     for (int s = 0; s < 8; ++s) {
-      const SixBits six = six_bits(b + 4, s);
-      const float scale = d * number(six.scale);
-      const float least = dmin * number(six.least);
+      const auto [scale, least] = six_bits(b, s);
       const Bytes codes = b + 48 + s / 2 * 32;
       const int shift = s % 2 * 4;
       for (int j = 0; j < 32; ++j) {

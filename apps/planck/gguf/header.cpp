@@ -156,7 +156,7 @@ void read_metadata(Reader& in, std::uint64_t count, Header& header) {
   }
 }
 
-/// The extents, turned round, and what follows from them.
+/// The extents, last one first, and what follows from them.
 void read_shape(Reader& in, Tensor& tensor) {
   const auto axes = in.number<std::uint32_t>();
   if (axes > kMaxExtents) in.bad(text(axes, " axes, where at most ", kMaxExtents, " are allowed"));

@@ -123,7 +123,7 @@ class GatherLoop {
     const std::int64_t unit_bytes = std::min(width_, columns_) * static_cast<std::int64_t>(sizeof(Element));
     for_each_range(stream, pieces, units * unit_bytes / pieces, [&](std::int64_t begin, std::int64_t end) noexcept {
       Gatherer gatherer = make_gatherer();
-      run_units(gatherer, first_unit(begin, pieces), first_unit(end, pieces));
+      run_units(gatherer, core::share_begin(units, pieces, begin), core::share_begin(units, pieces, end));
     });
   }
 
@@ -133,12 +133,6 @@ class GatherLoop {
   using GatherPlaces = std::array<std::byte*, kTargets + 1>;
 
   std::int64_t stride(int operand) const { return inner_ < 0 ? 0 : loop_.operand[operand].stride[inner_]; }
-
-  /// Of piece p of `pieces` of one size.
-  std::int64_t first_unit(std::int64_t p, std::int64_t pieces) const {
-    const std::int64_t units = outer_ * chunks_;
-    return p * (units / pieces) + std::min(p, units % pieces);
-  }
 
   /// Neighbouring units share segments: runs of a row one after the other, rows of a column block likewise.
   void run_units(Gatherer& gatherer, std::int64_t begin, std::int64_t end) const noexcept {
